@@ -1,0 +1,53 @@
+# Two commands: `make play` and `make test`. Each sets up its own virtual environment from the lock file.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TEST_WORKERS ?= 2
+
+.PHONY: help play test check lint format setup lock clean
+
+help:
+	@echo "make play    train an agent on a mini game and show its score (CPU, a few minutes)"
+	@echo "make test    all tests"
+	@echo "make check   format, lint, types and the fast tests"
+	@echo "make format  format and fix what can be fixed"
+	@echo "make lock    pin the newest versions of everything (then run make test)"
+
+play: $(READY)
+	$(BIN)/python -m megareward.play
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not learning and not slow"
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+setup: $(READY)
+
+# Installed once, and again when the lock or the package's own metadata changes.
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 14) else f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet torch==2.13.0 "setuptools>=77"
+	build/lock/bin/python -m pip install --quiet --editable ".[dev]"
+	( echo "# Written by make lock. torch is pinned to a release that has a CPU build; the package accepts torch >= 2.6."; \
+	  build/lock/bin/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' ) > requirements.lock
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

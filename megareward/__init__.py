@@ -1,0 +1,3 @@
+"""megareward: agents that learn to play by seeking control."""
+
+__version__ = "0.1.0"

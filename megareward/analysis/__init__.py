@@ -1,0 +1,1 @@
+"""Recorded runs, published numbers, tables and figures. Needs no torch."""

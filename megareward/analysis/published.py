@@ -1,0 +1,28 @@
+"""Scores printed in papers, typed once, each with its source."""
+
+import functools
+import json
+from dataclasses import dataclass
+from importlib import resources
+
+
+@dataclass(frozen=True)
+class Published:
+    """One column of somebody's table."""
+
+    source: str
+    frames: int | None
+    """Emulator frames of training; None where nothing was trained."""
+    scores: dict[str, float]
+    """By canonical game name."""
+
+
+@functools.cache
+def published() -> dict[str, Published]:
+    """By 'source/column': paper/mega, paper/rnd, ..., random, human/mnih2015, ppo/schulman2017, dqn/mnih2015."""
+    text = resources.files("megareward.analysis").joinpath("data/published.json").read_text()
+    return {name: Published(**column) for name, column in json.loads(text)["columns"].items()}
+
+
+def published_score(column: str, game: str) -> float | None:
+    return published()[column].scores.get(game)

@@ -1,0 +1,129 @@
+"""The ledger: finished runs as small JSON files under results/runs, written by the program that read the run's folder."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from megareward.analysis.published import published, published_score
+from megareward.errors import UsageError
+from megareward.quantities import short_count
+from megareward.training.config import RECENT
+from megareward.training.run_folder import RunFolder
+
+LEDGER = Path("results") / "runs"
+CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class AddArgs:
+    """Record a run in the ledger: scores, curve, settings, commit and hardware; no weights."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    ledger: Path = LEDGER
+    """Folder of the ledger."""
+
+
+@dataclass(frozen=True)
+class TableArgs:
+    """Tabulate the recorded runs beside published scores."""
+
+    ledger: Path = LEDGER
+    """Folder of the ledger."""
+
+
+def command(words: list[str], parse: Callable[..., Any]) -> int:
+    if words and words[0] == "add":
+        args = parse(AddArgs, words[1:], "results add")
+        print(f"Wrote {add_run(args.run, args.ledger)}.")
+        return 0
+    print(table(parse(TableArgs, words, "results").ledger))
+    return 0
+
+
+def add_run(path: Path, ledger: Path = LEDGER) -> Path:
+    """Condense a run's folder into one file of the ledger. Recording the same run again replaces its file."""
+    folder = RunFolder.open(path)
+    record, episodes, metrics = folder.record(), folder.rows("scores.jsonl"), folder.rows("metrics.jsonl")
+    if not metrics:
+        raise UsageError(f"{path} has no metrics yet; `megareward resume {path}` trains it first.")
+    if not episodes:
+        raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
+    config, provenance = record["config"], record["provenance"]
+    frames = metrics[-1]["frames"]
+    last = [e["score"] for e in episodes[-RECENT:]]
+    summary = {
+        "game": config["game"],
+        "method": config["method"],
+        "seed": config["seed"],
+        "frames": frames,
+        "finished": frames >= config["frames"],
+        "score": float(np.mean(last)),
+        "episodes_in_score": len(last),
+        "episodes": len(episodes),
+        "evaluations": folder.rows("eval.jsonl"),
+        "curve": curve(episodes),
+        "config": config,
+        "provenance": provenance,
+    }
+    ledger = ledger / config["game"]
+    ledger.mkdir(parents=True, exist_ok=True)
+    commit = (provenance.get("commit") or "unknown")[:8].rstrip("+")
+    name = f"{config['method']}-s{config['seed']}-{short_count(config['frames'])}-{commit}.json"
+    target = ledger / name
+    target.write_text(dump(summary))
+    return target
+
+
+def curve(episodes: list[dict[str, Any]]) -> list[list[float]]:
+    """[frames, mean score of the last 50 games] at no more than 200 moments."""
+    scores = np.array([e["score"] for e in episodes], dtype=float)
+    frames = [e["frames"] for e in episodes]
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    ends = np.unique(np.linspace(1, len(scores), min(CURVE_POINTS, len(scores))).round().astype(int))
+    starts = np.maximum(ends - RECENT, 0)
+    means = (sums[ends] - sums[starts]) / (ends - starts)
+    return [[frames[end - 1], round(float(mean), 4)] for end, mean in zip(ends, means, strict=True)]
+
+
+def dump(summary: dict[str, Any]) -> str:
+    """JSON with one line per entry, so that a diff of the ledger can be read."""
+    lines = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in summary.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def load(ledger: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(ledger.glob("*/*.json"))]
+
+
+COLUMNS = ("random", "ppo/schulman2017", "paper/mega", "human/mnih2015")
+
+
+def table(ledger: Path) -> str:
+    """One line per game, method and length; the mean over the seeds; published scores beside it."""
+    runs = load(ledger)
+    if not runs:
+        return f"No runs are recorded in {ledger} yet; `megareward results add RUN` records one."
+    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
+    for run in runs:
+        groups[run["game"], run["method"], run["frames"]].append(run)
+    head = ["game", "method", "frames", "seeds", "score", *COLUMNS]
+    rows = [head]
+    for (game, method, frames), members in sorted(groups.items()):
+        scores = [run["score"] for run in members]
+        spread = f" +- {np.std(scores, ddof=1) / np.sqrt(len(scores)):.2g}" if len(scores) > 1 else ""
+        others = [published_score(column, game) for column in COLUMNS]
+        rows.append(
+            [game, method, f"{frames / 1e6:.3g}M", str(len(members)), f"{np.mean(scores):.4g}{spread}"]
+            + ["" if other is None else f"{other:g}" for other in others]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    sources = [f"{column}: {published()[column].source}" for column in COLUMNS]
+    return "\n".join([*lines, "", "score: mean raw score of the last 50 finished games of training", *sources])

@@ -1,0 +1,119 @@
+"""Atari games as a batch of environments, on ale-py's own vector emulator.
+
+What the emulator does, measured and kept by `tests/unit/envs/test_atari.py`:
+
+- Its limit of an episode counts emulator frames after the no-op start, whatever its parameter is called.
+- In mode NEXT_STEP the stream holds every frame once and in order. SAME_STEP would hide the last frame in a side
+  channel and report the lives of the next game with it.
+- Its `episodic_life` starts a whole new game at each lost life, so lives are watched here.
+- Environment n gets seed + n, so that runs with neighbouring seeds would share almost all episodes; seeds are
+  spread here.
+- Arrays it returns are never written again, so a tensor may share their memory.
+"""
+
+import ale_py
+import numpy as np
+import torch
+from ale_py.vector_env import AtariVectorEnv
+from gymnasium.vector import AutoresetMode
+
+from megareward.envs import score_masks
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.interface import Step
+from megareward.errors import RunError, UsageError
+from megareward.types import Int, Tensor
+
+
+class Atari:
+    """N copies of one Atari game; a `BatchedEnv`. Rows of every tensor are in the order of the environments."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, rom: str, n_envs: int, config: AtariConfig, *, hide_score: bool) -> None:
+        """`rom` is a canonical name (`resolve_game`). With `hide_score` a game of unknown score box is refused."""
+        if n_envs < 1:
+            raise UsageError(f"{n_envs} environments cannot be stepped; ask for at least 1.")
+        if hide_score or config.hide_lives or config.hide_other:
+            score_masks.require_boxes(rom, config.allow_visible_score)
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner per environment
+        self._emulator = AtariVectorEnv(
+            rom,
+            n_envs,
+            num_threads=config.threads,
+            max_num_frames_per_episode=config.max_frames,
+            repeat_action_probability=config.sticky,
+            full_action_space=config.full_actions,
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+            img_height=config.px,
+            img_width=config.px,
+            stack_num=1,
+            frameskip=config.frame_skip,
+            noop_max=config.noop_max,
+            use_fire_reset=config.fire_reset,
+            reward_clipping=False,
+        )
+        self.n_envs = n_envs
+        self.action_names = tuple(action.name for action in self._emulator.ale.get_action_set())
+        self.n_actions = len(self.action_names)
+        self.frame_shape = (config.px, config.px)
+        self.frame_skip = config.frame_skip
+        self._life_loss_is_terminal = config.life_loss_is_terminal
+        self._painted = score_masks.frame_boxes(
+            rom, self.frame_shape, score=hide_score, lives=config.hide_lives, other=config.hide_other
+        )
+        self._full_paddle = [1.0] * n_envs
+        self._lives = np.zeros(n_envs, np.int32)
+        self._over = np.zeros(n_envs, bool)
+        self._waiting = False
+
+    def reset(self, seed: int) -> Step:
+        if self._waiting:  # an interrupted run may leave a step behind
+            self.recv()
+        # 31 bits: the emulator takes a negative seed for "keep the old one"
+        seeds = np.random.SeedSequence(seed).generate_state(self.n_envs) >> 1
+        frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
+        nothing = np.zeros(self.n_envs, bool)
+        self._over = ~nothing  # every frame of this step is a first one
+        return self._step(frames, np.zeros(self.n_envs), nothing, nothing, info)
+
+    def send(self, actions: Int[Tensor, "N"]) -> None:
+        chosen = actions.tolist()
+        if min(chosen) < 0 or max(chosen) >= self.n_actions:  # the emulator would wait for ever
+            raise ValueError(f"actions {chosen} must be between 0 and {self.n_actions - 1}")
+        # Lists past ale-py's own `send`: it converts numpy arrays number by number, three times slower.
+        self._emulator.ale.send(chosen, self._full_paddle)
+        self._waiting = True
+
+    def recv(self) -> Step:
+        self._waiting = False
+        return self._step(*self._emulator.recv())
+
+    def _step(
+        self, frames: np.ndarray, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict
+    ) -> Step:
+        frames = frames[:, 0]  # (N, px_h, px_w)
+        score_masks.paint(frames, self._painted)  # before anything else can see the frames
+        first = self._over
+        self._over = terminated | truncated
+        life_lost = (info["lives"] < self._lives) & ~first
+        self._lives = info["lives"]
+        if self._life_loss_is_terminal:
+            terminated = terminated | life_lost
+        return Step(
+            frames=torch.from_numpy(frames),
+            rewards=torch.from_numpy(rewards.astype(np.float32)),
+            terminated=torch.from_numpy(terminated),
+            truncated=torch.from_numpy(truncated),
+            first=torch.from_numpy(first),
+            episode_over=torch.from_numpy(self._over),
+        )
+
+    def state_dict(self) -> None:
+        """None: the vector emulator cannot tell its state. A resumed run starts new episodes."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        raise RunError("Atari episodes cannot be restored; start new ones with reset(seed).")
+
+    def close(self) -> None:
+        """Stop the emulator's threads: they end with the last reference to it."""
+        self.__dict__.pop("_emulator", None)

@@ -1,0 +1,18 @@
+"""The two ways a command ends badly. Both carry one sentence that names the value and the remedy."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(ValueError):
+    """The user asked for something impossible. The command line exits with status 2."""
+
+
+class RunError(RuntimeError):
+    """Something failed while working. The command line exits with status 1."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """' Did you mean breakout?' for a near miss, else an empty string."""
+    close = difflib.get_close_matches(word.lower(), list(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(close)}?" if close else ""

@@ -1,0 +1,90 @@
+"""Settings of PPO and of its network. Free of torch, so that the command line starts fast."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from megareward.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One source of reward with its own value head. Ex-PPO has a single one."""
+
+    name: str
+    discount: float = 0.99
+    """Per agent step (PPO paper)."""
+    episodic: bool = True
+    """True: an episode's end is an end. False: the return flows on into the next episode (RND, curiosity)."""
+    weight: float = 1.0
+    """Factor of this stream's advantage in the policy loss."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.discount <= 1.0:
+            raise UsageError(f"The discount of stream '{self.name}' is {self.discount}; it must lie in [0, 1].")
+
+
+@dataclass(frozen=True)
+class PPOConfig:
+    """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code (paper, R15)."""
+
+    n_envs: int = 8
+    """Environments stepped together."""
+    rollout: int = 128
+    """Agent steps per environment between two updates."""
+    epochs: int = 4
+    """Passes over each rollout (the PPO paper's table says 3; its code and the authors' say 4)."""
+    minibatches: int = 4
+    """Parts a rollout is split into; one gradient step each."""
+    learning_rate: float = 2.5e-4
+    """Adam's, at the start."""
+    learning_rate_decays: bool = True
+    """Linearly to 0 at the end of training."""
+    adam_eps: float = 1e-5
+    clip: float = 0.1
+    """Of the probability ratio, and of the value's change."""
+    clip_decays: bool = True
+    """Linearly to 0 at the end of training (the authors' code; newer PPO code keeps it constant)."""
+    gae_lambda: float = 0.95
+    entropy_weight: float = 0.01
+    value_weight: float = 0.5
+    clip_value: bool = True
+    """Take the worse of the clipped and the unclipped value loss."""
+    max_grad_norm: float = 0.5
+    normalise_advantages: Literal["minibatch", "rollout", "never"] = "minibatch"
+    """To mean 0 and std 1, over which set."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the network's arithmetic on a GPU; weights, losses and Adam stay float32. The CPU always uses float32."""
+
+    def __post_init__(self) -> None:
+        for field in ("n_envs", "rollout", "epochs", "minibatches"):
+            if getattr(self, field) < 1:
+                raise UsageError(f"ppo.{field} is {getattr(self, field)}; it must be at least 1.")
+        if self.minibatches > self.batch:
+            raise UsageError(
+                f"ppo.minibatches is {self.minibatches}, but one rollout holds only {self.batch} samples; use fewer."
+            )
+        for field in ("learning_rate", "clip", "max_grad_norm"):
+            if not getattr(self, field) > 0:
+                raise UsageError(f"ppo.{field} is {getattr(self, field)}; it must be above 0.")
+        if not 0.0 <= self.gae_lambda <= 1.0:
+            raise UsageError(f"ppo.gae_lambda is {self.gae_lambda}; it must lie in [0, 1].")
+
+    @property
+    def batch(self) -> int:
+        """Samples in one rollout."""
+        return self.n_envs * self.rollout
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """The actor-critic network."""
+
+    trunk: Literal["auto", "nature", "nature-32", "small"] = "auto"
+    """nature: convolutions 32, 64, 64 and 512 units (Mnih 2015). nature-32: the third has 32 (the authors' code).
+    small: 16 and 32 and 128 units, for mini games. auto: nature from 64 pixels upwards, small below."""
+    stack: int = 4
+    """Frames the policy sees at once, newest last."""
+
+    def __post_init__(self) -> None:
+        if self.stack < 1:
+            raise UsageError(f"policy.stack is {self.stack}; it must be at least 1.")

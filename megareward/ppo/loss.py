@@ -1,0 +1,52 @@
+"""The terms of PPO's loss, one function each. `weight` is 1 for samples that count and 0 for the others."""
+
+import torch
+
+from megareward.types import Float, Int, Tensor
+
+
+def weighted_mean(x: Float[Tensor, "B *rest"], weight: Float[Tensor, "B"]) -> Float[Tensor, "*rest"]:
+    """Mean over the samples that count (0 if none does)."""
+    w = weight.reshape(-1, *[1] * (x.dim() - 1))
+    return (x * w).sum(0) / weight.sum().clamp(min=1.0)
+
+
+def normalise(advantages: Float[Tensor, "B"], weight: Float[Tensor, "B"], eps: float = 1e-8) -> Float[Tensor, "B"]:
+    """To mean 0 and standard deviation 1 over the samples that count."""
+    mean = weighted_mean(advantages, weight)
+    variance = weighted_mean((advantages - mean) ** 2, weight)
+    return (advantages - mean) / (variance.sqrt() + eps)
+
+
+def log_prob_of(logits: Float[Tensor, "B A"], actions: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
+    return torch.log_softmax(logits, dim=-1).gather(-1, actions[:, None]).squeeze(-1)
+
+
+def entropy_of(logits: Float[Tensor, "B A"]) -> Float[Tensor, "B"]:
+    log_p = torch.log_softmax(logits, dim=-1)
+    return -(log_p.exp() * log_p).sum(-1)
+
+
+def policy_loss(
+    log_prob: Float[Tensor, "B"], old_log_prob: Float[Tensor, "B"], advantages: Float[Tensor, "B"], clip: float | Tensor
+) -> Float[Tensor, "B"]:
+    """Clipped surrogate objective (Schulman et al. 2017, Eq. 7), negated, per sample."""
+    ratio = (log_prob - old_log_prob).exp()
+    # minimum/maximum instead of clamp: the bounds may be tensors that change between CUDA-graph replays
+    clipped = ratio.maximum(torch.as_tensor(1 - clip).to(ratio)).minimum(torch.as_tensor(1 + clip).to(ratio))
+    return -torch.minimum(ratio * advantages, clipped * advantages)
+
+
+def value_loss(
+    values: Float[Tensor, "B S"],
+    old_values: Float[Tensor, "B S"],
+    returns: Float[Tensor, "B S"],
+    clip: float | Tensor | None,
+) -> Float[Tensor, "B S"]:
+    """Half the squared error per sample and stream; with a clip, the worse of the plain and the clipped one."""
+    plain = (values - returns) ** 2
+    if clip is None:
+        return 0.5 * plain
+    bound = torch.as_tensor(clip).to(values)
+    clipped = old_values + (values - old_values).maximum(-bound).minimum(bound)
+    return 0.5 * torch.maximum(plain, (clipped - returns) ** 2)

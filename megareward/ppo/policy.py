@@ -1,0 +1,73 @@
+"""The actor-critic: frames (and optional extra channels) in; action logits and one value per reward stream out."""
+
+import math
+
+import torch
+from torch import nn
+
+from megareward.errors import UsageError
+from megareward.ppo.config import PolicyConfig
+from megareward.types import Float, Int, Tensor, UInt8
+
+TRUNKS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
+    # ((features, kernel, stride), ...), units of the last layer
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    "nature-32": (((32, 8, 4), (64, 4, 2), (32, 3, 1)), 512),
+    "small": (((16, 4, 2), (32, 3, 2)), 128),
+}
+
+
+def orthogonal(layer: nn.Conv2d | nn.Linear, gain: float = math.sqrt(2)) -> nn.Conv2d | nn.Linear:
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+    return layer
+
+
+class Policy(nn.Module):
+    """Convolutional trunk, a policy head (gain 0.01) and a linear value head with one output per stream."""
+
+    def __init__(
+        self,
+        frame_shape: tuple[int, int],
+        n_actions: int,
+        n_streams: int,
+        config: PolicyConfig,
+        extra_channels: int = 0,
+    ) -> None:
+        super().__init__()
+        name = config.trunk
+        if name == "auto":
+            name = "nature" if min(frame_shape) >= 64 else "small"
+        convolutions, units = TRUNKS[name]
+        layers: list[nn.Module] = []
+        channels, (height, width) = config.stack + extra_channels, frame_shape
+        for features, kernel, stride in convolutions:
+            layers += [orthogonal(nn.Conv2d(channels, features, kernel, stride)), nn.ReLU()]
+            channels = features
+            height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+            if min(height, width) < 1:
+                raise UsageError(f"Frames of {frame_shape} pixels are too small for the trunk '{name}'; use 'small'.")
+        layers += [nn.Flatten(), orthogonal(nn.Linear(channels * height * width, units)), nn.ReLU()]
+        self.trunk = nn.Sequential(*layers)
+        self.action_head = orthogonal(nn.Linear(units, n_actions), gain=0.01)
+        self.value_head = orthogonal(nn.Linear(units, n_streams), gain=1.0)
+
+    def forward(
+        self, stack: UInt8[Tensor, "B C px_h px_w"], extra: Float[Tensor, "B E px_h px_w"] | None = None
+    ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
+        x = stack.to(torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype) / 255.0
+        if extra is not None:
+            x = torch.cat([x, extra.to(x.dtype)], dim=1)  # (B, C+E, px_h, px_w)
+        features = self.trunk(x).float()
+        with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
+            return self.action_head(features), self.value_head(features)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.action_head.weight.dtype
+
+
+def sample(logits: Float[Tensor, "N A"], generator: torch.Generator) -> Int[Tensor, "N"]:
+    """Draw from softmax(logits): the first of competing exponential clocks. No synchronisation with the device."""
+    clocks = torch.empty_like(logits).exponential_(generator=generator)
+    return (torch.softmax(logits, dim=-1) / clocks).argmax(-1)

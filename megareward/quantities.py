@@ -1,0 +1,27 @@
+"""Numbers as people write them: 80M, 500k, 2_000."""
+
+import re
+
+from megareward.errors import UsageError
+
+_SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+
+
+def parse_count(text: str) -> int:
+    """'80M' -> 80000000; also '1.5k', '1e6', '2_000', '2,000'."""
+    plain = text.strip().lower().replace("_", "").replace(",", "")
+    match = re.fullmatch(r"(\d+(?:\.\d*)?(?:e\d+)?)\s*([kmgb]?)", plain)
+    if match is None:
+        raise UsageError(f"'{text}' is no count; write it as 200000, 200k or 80M.")
+    number = float(match[1]) * _SIZES[match[2]]
+    if number != int(number):
+        raise UsageError(f"'{text}' is not a whole number.")
+    return int(number)
+
+
+def short_count(number: int) -> str:
+    """80000000 -> '80M'; exact, so that it can be parsed back."""
+    for size, letter in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if number and number % size == 0:
+            return f"{number // size}{letter}"
+    return str(number)

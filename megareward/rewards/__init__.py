@@ -1,0 +1,53 @@
+"""The zoo: every way to reward an agent. One line of the table per method; the command line and the tests follow it.
+
+Free of torch: a method's own file is imported only when it is built.
+"""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from megareward.errors import UsageError, suggestion
+from megareward.rewards.settings import ExtrinsicConfig, NoSettings
+
+if TYPE_CHECKING:
+    from megareward.rewards.contract import RewardStream, World
+
+
+@dataclass(frozen=True)
+class Method:
+    """How a method is listed, configured and built."""
+
+    name: str
+    summary: str
+    config: type
+    """Frozen dataclass of the method's own settings."""
+    module: str
+    """Where its `build(config, world)` lives."""
+    uses_score: bool
+    """Only such a method is ever handed the game's rewards, and only for such a method may the score stay visible."""
+    trains_policy: bool = True
+    """False: actions are uniformly random and no network learns."""
+
+    def build(self, config: Any, world: "World") -> "list[RewardStream]":
+        builder: Callable[[Any, World], list[RewardStream]] = importlib.import_module(self.module).build
+        return builder(config, world)
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("extrinsic", "PPO on the game's score (Ex-PPO).", ExtrinsicConfig, "megareward.rewards.extrinsic", True),
+        Method("random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", False, False),
+    )
+}
+
+
+def find_method(name: str) -> Method:
+    try:
+        return METHODS[name.lower()]
+    except KeyError:
+        raise UsageError(
+            f"There is no method '{name}'.{suggestion(name, METHODS)} `megareward methods` lists them."
+        ) from None

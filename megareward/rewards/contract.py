@@ -1,0 +1,68 @@
+"""What a reward is: it reads a recorded rollout and returns one number per transition."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from megareward.ppo.config import Stream
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+
+@dataclass(frozen=True)
+class World:
+    """What a method may know of the game before it starts."""
+
+    n_envs: int
+    n_actions: int
+    frame_shape: tuple[int, int]
+    device: torch.device
+    seed: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """T steps of N environments as the agent saw them: frame t, action t, frame t+1. See `envs.interface`."""
+
+    frames: UInt8[Tensor, "T_plus_1 N px_h px_w"]
+    actions: Int[Tensor, "T N"]
+    first: Bool[Tensor, "T_plus_1 N"]
+    terminated: Bool[Tensor, "T_plus_1 N"]
+    truncated: Bool[Tensor, "T_plus_1 N"]
+    r_ext: Float[Tensor, "T N"] | None
+    """The game's rewards; None unless the method declares that it uses the score."""
+
+    @property
+    def real(self) -> Bool[Tensor, "T N"]:
+        """True where t -> t+1 is a transition inside one episode."""
+        return ~self.first[1:]
+
+
+class Reward(Protocol):
+    """Computing has no side effects; learning is apart; everything learnt is in the state."""
+
+    def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]: ...
+
+    def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        """Learn from the rollout; return metrics."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
+
+
+class Stateless:
+    """Base of rewards that learn nothing."""
+
+    def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        return {}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        assert not state, f"a reward without state was given {sorted(state)}"
+
+
+RewardStream = tuple[Stream, Reward]

@@ -1,0 +1,19 @@
+"""Ex-PPO: the game's score is the reward. The benchmark that intrinsic rewards are measured against."""
+
+from megareward.ppo.config import Stream
+from megareward.rewards.contract import Recorded, RewardStream, Stateless, World
+from megareward.rewards.settings import ExtrinsicConfig
+from megareward.types import Float, Tensor
+
+
+class Extrinsic(Stateless):
+    def __init__(self, config: ExtrinsicConfig) -> None:
+        self.config = config
+
+    def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
+        assert recorded.r_ext is not None, "the extrinsic reward was not recorded"
+        return recorded.r_ext.sign() if self.config.clip == "sign" else recorded.r_ext
+
+
+def build(config: ExtrinsicConfig, world: World) -> list[RewardStream]:
+    return [(Stream("extrinsic", config.discount, episodic=True), Extrinsic(config))]

@@ -1,0 +1,1 @@
+"""Runs: the one outer loop, the rollout, checkpoints, logs and evaluation."""

@@ -1,0 +1,177 @@
+"""What a run is made of. A run is a pure function of this and of nothing else. Free of torch."""
+
+import dataclasses
+import typing
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.games import resolve_game
+from megareward.envs.mini import MINI_CONFIGS, MiniConfig
+from megareward.errors import UsageError, suggestion
+from megareward.ppo.config import PolicyConfig, PPOConfig
+from megareward.rewards import Method, find_method
+
+CONFIG_VERSION = 1
+"""Rises when a config file of an older version can no longer be read."""
+
+RECENT = 50
+"""Finished games averaged for the score that is shown and reported (paper: the last 50)."""
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run."""
+
+    method: str
+    """Which reward teaches the agent; `megareward methods` lists them."""
+    game: str = "mini-pong"
+    """`megareward games` lists them; any common spelling will do."""
+    frames: int = 200_000
+    """Emulator frames to train for. Atari: 4 per agent step, so 80M frames are 20M decisions. Mini games: 1."""
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where the networks live; auto takes a GPU if there is one."""
+    show_score: Literal["auto", "yes", "no"] = "auto"
+    """Whether the screen's score stays visible. auto: only for a method that is trained on it anyway."""
+    checkpoint_minutes: float = 2.0
+    """Time between checkpoints; 0 saves after every update."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    reward: Any = None
+    """Settings of the method; its defaults if None."""
+    env: AtariConfig | MiniConfig = None  # type: ignore[assignment]
+    """Settings of the game; its defaults if None."""
+
+    def __post_init__(self) -> None:
+        method = find_method(self.method)
+        object.__setattr__(self, "method", method.name)
+        object.__setattr__(self, "game", resolve_game(self.game))
+        if self.reward is None:
+            object.__setattr__(self, "reward", method.config())
+        if self.env is None:
+            object.__setattr__(self, "env", env_config_class(self.game)())
+        if self.frames < 1:
+            raise UsageError(f"--frames is {self.frames}; it must be at least 1.")
+        if not 0 <= self.seed < 2**31:
+            raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
+        if self.checkpoint_minutes < 0:
+            raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must not be negative.")
+
+    @property
+    def spec(self) -> Method:
+        return find_method(self.method)
+
+    @property
+    def is_mini(self) -> bool:
+        return self.game in MINI_CONFIGS
+
+    @property
+    def hides_score(self) -> bool:
+        """Whether score boxes are painted out: always under the play protocol."""
+        return {"auto": not self.spec.uses_score, "yes": False, "no": True}[self.show_score]
+
+    @property
+    def frames_per_iteration(self) -> int:
+        return self.ppo.batch * (self.env.frame_skip if isinstance(self.env, AtariConfig) else 1)
+
+    @property
+    def iterations(self) -> int:
+        """Rollouts needed for at least `frames` frames."""
+        return -(-self.frames // self.frames_per_iteration)
+
+
+def env_config_class(game: str) -> type[AtariConfig] | type[MiniConfig]:
+    """The class of a game's settings; the game by its canonical name."""
+    return MINI_CONFIGS.get(game, AtariConfig)
+
+
+# Presets -----------------------------------------------------------------------------------------------------------
+
+
+def paper(config: TrainConfig) -> TrainConfig:
+    """The paper's text: PPO with its published Atari settings, 8 environments."""
+    return replace(config, ppo=PPOConfig(), policy=PolicyConfig())
+
+
+def released(config: TrainConfig) -> TrainConfig:
+    """What the authors' code does: as `paper`, advantages normalised over the rollout, 32 features in the third layer."""
+    ppo = PPOConfig(normalise_advantages="rollout")
+    return replace(config, ppo=ppo, policy=PolicyConfig(trunk="nature-32"))
+
+
+def many(config: TrainConfig) -> TrainConfig:
+    """Many environments on a GPU: the paper's number of passes over each sample, in minibatches of 512.
+
+    128 x 32 samples per update keep the policy fresh (one update per 4096 decisions); the learning rate grows with
+    the square root of the minibatch's size.
+    """
+    ppo = PPOConfig(
+        n_envs=128, rollout=32, minibatches=8, learning_rate=3.5e-4, precision="bfloat16", clip_decays=False
+    )
+    return replace(config, ppo=ppo)
+
+
+def mini(config: TrainConfig) -> TrainConfig:
+    """Small worlds on two cores: 32 environments, a small network, a high constant-ish learning rate."""
+    ppo = PPOConfig(n_envs=32, rollout=64, minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2, clip_decays=False)
+    return replace(config, ppo=ppo)
+
+
+def debug(config: TrainConfig) -> TrainConfig:
+    """Everything tiny: finishes in seconds, learns nothing."""
+    ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
+    return replace(config, ppo=ppo, checkpoint_minutes=0.0, frames=min(config.frames, 96))
+
+
+PRESETS = {"paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
+
+
+def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
+    """Apply a named preset; `auto` is `mini` for mini games and `paper` for Atari."""
+    if preset == "auto":
+        preset = "mini" if config.is_mini else "paper"
+    if preset not in PRESETS:
+        known = ", ".join(["auto", *PRESETS])
+        raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")
+    return PRESETS[preset](config)
+
+
+# Reading and writing -------------------------------------------------------------------------------------------------
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    return dataclasses.asdict(config)
+
+
+def from_dict(data: dict[str, Any], source: str) -> TrainConfig:
+    """Rebuild a config from JSON. Strict: a field we do not know, or lack, means another version wrote it."""
+    if not isinstance(data, dict) or "method" not in data:
+        raise UsageError(f"{source} holds no configuration of a run.")
+    classes = {
+        "reward": find_method(str(data["method"])).config,
+        "env": env_config_class(resolve_game(str(data.get("game")))),
+    }
+    return typing.cast(TrainConfig, _build(TrainConfig, data, source, classes))
+
+
+def _build(cls: type, data: dict[str, Any], source: str, overrides: dict[str, type]) -> Any:
+    hints = typing.get_type_hints(cls)
+    names = {f.name for f in dataclasses.fields(cls)}
+    strange, missing = sorted(set(data) - names), sorted(names - set(data))
+    if strange or missing:
+        what = ", ".join([*(f"unknown '{n}'" for n in strange), *(f"missing '{n}'" for n in missing)])
+        raise UsageError(
+            f"{source} was written by another version of megareward ({what}). "
+            "Use that version to resume it, or start a new run."
+        )
+    values = {}
+    for name in names:
+        kind = overrides.get(name, hints[name])
+        value = data[name]
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            value = _build(kind, value, source, {})
+        elif typing.get_origin(kind) is tuple:  # JSON knows lists only
+            value = tuple(value)
+        values[name] = value
+    return cls(**values)

@@ -1,0 +1,105 @@
+"""T steps of N environments on the training device. Frames are stored once; stacks are formed when a network reads."""
+
+import torch
+
+from megareward.envs.interface import Step
+from megareward.rewards.contract import Recorded
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+
+class Rollout:
+    """Storage for one rollout. Frame t = 0 is the last frame of the rollout before; T frames follow it."""
+
+    def __init__(
+        self,
+        T: int,
+        n_envs: int,
+        frame_shape: tuple[int, int],
+        stack: int,
+        n_streams: int,
+        device: torch.device,
+        keeps_score: bool,
+    ) -> None:
+        self.T, self.n_envs, self.history = T, n_envs, stack - 1
+        self.device = device
+        self.all_frames = torch.zeros(self.history + T + 1, n_envs, *frame_shape, dtype=torch.uint8, device=device)
+        self.age = torch.zeros(T + 1, n_envs, dtype=torch.int64, device=device)
+        """Frames since the first of the episode, counted no further than a stack reaches."""
+        self.flags = torch.zeros(T + 1, 3, n_envs, dtype=torch.bool, device=device)
+        self.actions = torch.zeros(T, n_envs, dtype=torch.int64, device=device)
+        self.log_probs = torch.zeros(T, n_envs, device=device)
+        self.values = torch.zeros(T + 1, n_envs, n_streams, device=device)
+        self.r_ext = torch.zeros(T, n_envs, device=device) if keeps_score else None
+        self._back = torch.arange(self.history, -1, -1, device=device)  # (stack,) oldest first
+        self._envs = torch.arange(n_envs, device=device)
+        pinned = device.type == "cuda"
+        self._staging = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, pin_memory=pinned) if pinned else None
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    def show(self, t: int, step: Step) -> None:
+        """Frame t, as the environments sent it."""
+        frames = step.frames
+        if self._staging is not None and frames.device.type == "cpu":
+            frames = self._staging.copy_(frames)  # free again: the actions of this step were waited for
+        self.all_frames[self.history + t].copy_(frames, non_blocking=True)
+        self.flags[t].copy_(torch.stack([step.first, step.terminated, step.truncated]), non_blocking=True)
+        before = self.age[t - 1] if t > 0 else torch.zeros_like(self.age[0])
+        self.age[t] = (before + 1).clamp(max=self.history) * ~self.flags[t, 0]
+        if self.r_ext is not None and t > 0:
+            self.r_ext[t - 1].copy_(step.rewards, non_blocking=True)
+
+    def act(
+        self, t: int, actions: Int[Tensor, "N"], log_probs: Float[Tensor, "N"], values: Float[Tensor, "N S"]
+    ) -> None:
+        self.actions[t], self.log_probs[t], self.values[t] = actions, log_probs, values
+
+    def roll(self) -> None:
+        """The newest frame, with what a stack needs of its past, becomes frame 0 of the next rollout."""
+        self.all_frames[: self.history + 1] = self.all_frames[self.T :].clone()
+        self.age[0] = self.age[self.T].clone()
+        self.flags[0] = self.flags[self.T].clone()
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> Bool[Tensor, "T_plus_1 N"]:
+        return self.flags[:, 0]
+
+    @property
+    def terminated(self) -> Bool[Tensor, "T_plus_1 N"]:
+        return self.flags[:, 1]
+
+    @property
+    def truncated(self) -> Bool[Tensor, "T_plus_1 N"]:
+        return self.flags[:, 2]
+
+    def stack(self, t: int) -> UInt8[Tensor, "N stack px_h px_w"]:
+        """What the policy sees at frame t. Before an episode's first frame there is nothing: that frame is repeated."""
+        back = torch.minimum(self._back, self.age[t, :, None])  # (N, stack)
+        return self.all_frames[self.history + t - back, self._envs[:, None]]
+
+    def stacks(self, index: Int[Tensor, "B"]) -> UInt8[Tensor, "B stack px_h px_w"]:
+        """The same for any samples of the flattened rollout, index = t * N + n."""
+        t, n = index // self.n_envs, index % self.n_envs
+        back = torch.minimum(self._back, self.age[t, n][:, None])  # (B, stack)
+        return self.all_frames[self.history + t[:, None] - back, n[:, None]]
+
+    def recorded(self) -> Recorded:
+        frames = self.all_frames[self.history :]
+        return Recorded(frames, self.actions, self.first, self.terminated, self.truncated, self.r_ext)
+
+    # Saving ----------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What the next rollout begins with; to be called after `roll`."""
+        return {
+            "frames": self.all_frames[: self.history + 1].clone(),
+            "age": self.age[0].clone(),
+            "flags": self.flags[0].clone(),
+        }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.all_frames[: self.history + 1] = state["frames"].to(self.device)
+        self.age[0] = state["age"].to(self.device)
+        self.flags[0] = state["flags"].to(self.device)

@@ -1,0 +1,157 @@
+"""Start, continue and stop a run: the loop plus its folder, its logs, its checkpoints and the user's Ctrl-C."""
+
+import errno
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from megareward.envs.interface import BatchedEnv
+from megareward.errors import RunError, UsageError
+from megareward.training.checkpoint import load_newest, save_checkpoint
+from megareward.training.config import TrainConfig
+from megareward.training.logger import Logger, count
+from megareward.training.loop import NotFiniteError, Trainer
+from megareward.training.provenance import provenance
+from megareward.training.run_folder import RunFolder
+
+
+def pick_device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda was asked for, but torch sees no GPU; use --device cpu or auto.")
+    return torch.device(name)
+
+
+def start(config: TrainConfig, out: Path, **how: Any) -> RunFolder:
+    """A new run in a new folder."""
+    device = pick_device(config.device)
+    folder = RunFolder.create(out, config, provenance(device))
+    carry_on(folder, config, device, **how)
+    return folder
+
+
+def resume(path: Path, *, device: str | None = None, **how: Any) -> RunFolder:
+    """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
+    folder = RunFolder.open(path)
+    config = folder.config()
+    carry_on(folder, config, pick_device(device or config.device), **how)
+    return folder
+
+
+def carry_on(
+    folder: RunFolder,
+    config: TrainConfig,
+    device: torch.device,
+    *,
+    minutes: float | None = None,
+    tensorboard: bool = True,
+    quiet: bool = False,
+    env: BatchedEnv | None = None,
+) -> None:
+    """Train until the frames are done, the minutes are over, or the user stops it; always leave a folder that resumes."""
+    begun = time.monotonic()
+    folder.lock()
+    trainer = Trainer(config, device, env)
+    logger: Logger | None = None
+    try:
+        with full_disk_explained(folder.path):
+            message = _restore(trainer, folder)
+            logger = Logger(folder, trainer.frames, config.frames, tensorboard=tensorboard, quiet=quiet)
+            if message:
+                logger.say(message)
+            with stop_signals() as stopped:
+                saved_at = time.monotonic()
+                while trainer.iteration < config.iterations:
+                    numbers, episodes = _iterate(trainer, folder)
+                    logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
+                    now = time.monotonic()
+                    out_of_time = minutes is not None and now - begun > 60 * minutes
+                    if stopped or out_of_time or now - saved_at >= 60 * config.checkpoint_minutes:
+                        _save(trainer, folder)
+                        saved_at = time.monotonic()
+                    if stopped or out_of_time:
+                        why = f"Stopped by {stopped[0]}" if stopped else f"Stopped after {minutes:g} minutes"
+                        done = f"{count(trainer.frames)} of {count(config.frames)} frames"
+                        logger.say(f"{why} at {done}. `megareward resume {folder.path}` goes on.")
+                        if stopped:
+                            raise KeyboardInterrupt
+                        return
+                _save(trainer, folder)
+    finally:
+        if logger is not None:
+            logger.close()
+        trainer.env.close()
+        folder.unlock()
+
+
+def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
+    def warn(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    found = load_newest(folder.checkpoints, warn)
+    if found is None:
+        folder.cut_logs({})
+        trainer.begin()
+        return None
+    path, tensors, state = found
+    exact = trainer.load(tensors, state, path)
+    folder.cut_logs(state["log_sizes"])
+    games = "" if exact else "; the emulator starts new episodes"
+    return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
+
+
+def _iterate(trainer: Trainer, folder: RunFolder) -> Any:
+    try:
+        return trainer.iterate()
+    except NotFiniteError as broken:
+        raise RunError(
+            f"'{broken.name}' became NaN or infinite at {count(trainer.frames)} frames. The last good checkpoint is in "
+            f"{folder.checkpoints}; resume it, or start again with a lower --ppo.learning-rate."
+        ) from broken
+
+
+def _save(trainer: Trainer, folder: RunFolder) -> None:
+    state = {**trainer.state(), "log_sizes": folder.log_sizes()}
+    save_checkpoint(folder.checkpoints, trainer.frames, trainer.tensors(), state)
+
+
+@contextmanager
+def full_disk_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as why:
+        if why.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise RunError(
+                f"No space is left for {path}; free some, then `megareward resume {path}` goes on "
+                "from the last checkpoint."
+            ) from why
+        raise
+
+
+@contextmanager
+def stop_signals() -> Iterator[list[str]]:
+    """The first Ctrl-C (or SIGTERM) is a request, noted in the list that this yields; the second one is an order."""
+    received: list[str] = []
+
+    def note(number: int, _frame: Any) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+
+    try:
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: the caller owns the signals
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
