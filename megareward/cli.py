@@ -93,7 +93,7 @@ def train(words: list[str]) -> int:
     base = TrainConfig(method=method.name, game=option(words, "game", "mini-pong"))
     base = with_preset(base, option(words, "preset", "auto"))
     defaults = TrainArgs(**{name: getattr(base, name) for name in SHARED})
-    kind = TrainArgs[method.config, type(base.env)]  # type: ignore[misc, name-defined]
+    kind: Any = TrainArgs.__class_getitem__((method.config, type(base.env)))  # type: ignore[attr-defined]
     args = parse(kind, words, f"train {method.name}", default=defaults)
     config = TrainConfig(method=method.name, **{name: getattr(args, name) for name in SHARED})
 
@@ -199,7 +199,7 @@ def games(words: list[str]) -> int:
     if args.masks is not None:
         from megareward.envs.contact_sheet import draw_contact_sheet
 
-        def progress(done: int, of: int) -> None:
+        def progress(done: int, of: int, _game: str) -> None:
             if sys.stderr.isatty():
                 print(f"\r{done} of {of} games", end="\n" if done == of else "", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""The ledger: finished runs as small JSON files under results/runs, written by the program that read the run's folder."""
+"""The ledger: finished runs as small JSON files under results/runs, written from the runs' own folders."""
 
 import json
 from collections import defaultdict
@@ -71,6 +71,7 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
         "curve": curve(episodes),
         "config": config,
         "provenance": provenance,
+        "processes": folder.rows("processes.jsonl"),
     }
     ledger = ledger / config["game"]
     ledger.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ def train(words: list[str], parse: Callable[..., Any]) -> int:
     if args.n_envs is not None:
         config = replace(config, ppo=replace(config.ppo, n_envs=args.n_envs))
     if not config.is_mini:
-        config = replace(config, env=replace(config.env, threads=args.threads))  # type: ignore[call-arg]
+        config = replace(config, env=replace(config.env, threads=args.threads))
 
     from megareward.bench.training import measure_training
     from megareward.training.run import pick_device

@@ -9,6 +9,8 @@ What the emulator does, measured and kept by `tests/unit/envs/test_atari.py`:
 - Environment n gets seed + n, so that runs with neighbouring seeds would share almost all episodes; seeds are
   spread here.
 - Arrays it returns are never written again, so a tensor may share their memory.
+- One flaw stays: it ends a decision before looking at the screen in which the game ended, so the last frame of an
+  episode repeats the one before it (at a time limit: the brighter of the two). Rewards and flags are right.
 """
 
 import ale_py
@@ -72,21 +74,26 @@ class Atari:
         # 31 bits: the emulator takes a negative seed for "keep the old one"
         seeds = np.random.SeedSequence(seed).generate_state(self.n_envs) >> 1
         frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
-        nothing = np.zeros(self.n_envs, bool)
-        self._over = ~nothing  # every frame of this step is a first one
-        return self._step(frames, np.zeros(self.n_envs), nothing, nothing, info)
+        self._over = np.ones(self.n_envs, bool)  # whatever came before, every frame is now a first one
+        rewards, terminated, truncated = (np.zeros(self.n_envs, kind) for kind in (np.float32, bool, bool))
+        return self._step(frames, rewards, terminated, truncated, info)
 
     def send(self, actions: Int[Tensor, "N"]) -> None:
+        if self._waiting:
+            raise RuntimeError("two sends in a row; call recv() after each send(actions)")
         chosen = actions.tolist()
         if min(chosen) < 0 or max(chosen) >= self.n_actions:  # the emulator would wait for ever
             raise ValueError(f"actions {chosen} must be between 0 and {self.n_actions - 1}")
-        # Lists past ale-py's own `send`: it converts numpy arrays number by number, three times slower.
-        self._emulator.ale.send(chosen, self._full_paddle)
+        # Lists, past ale-py's own `send`: its arrays are converted number by number, which takes twice as long.
+        self._emulator.ale.send(chosen, self._full_paddle)  # type: ignore[arg-type]  # any sequence is fine
         self._waiting = True
 
     def recv(self) -> Step:
+        if not self._waiting:  # the emulator would wait for ever
+            raise RuntimeError("there is nothing to receive; call send(actions) before recv()")
+        answer = self._emulator.recv()
         self._waiting = False
-        return self._step(*self._emulator.recv())
+        return self._step(*answer)
 
     def _step(
         self, frames: np.ndarray, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, info: dict
@@ -105,7 +112,7 @@ class Atari:
             terminated=torch.from_numpy(terminated),
             truncated=torch.from_numpy(truncated),
             first=torch.from_numpy(first),
-            episode_over=torch.from_numpy(self._over),
+            episode_over=torch.from_numpy(self._over.copy()),  # the original is the next step's `first`
         )
 
     def state_dict(self) -> None:

@@ -36,7 +36,7 @@ class GameRow(NamedTuple):
     name: str
     title: str
     actions: int | None
-    """Actions that do something in this game, of the joystick's 18. None for mini games, whose options decide."""
+    """How many do something in this game, of the joystick's 18; None if a newer ale-py brought the game."""
     score: str
     """'box': the score can be painted out. 'not shown': nothing to paint. 'unknown': nobody has measured."""
 
@@ -80,8 +80,8 @@ def is_mini(game: str) -> bool:
 def list_games() -> list[GameRow]:
     """Everything that can be played, without starting an emulator."""
     actions = json.loads(resources.files("megareward.envs").joinpath("data/actions.json").read_text())
-    atari = [GameRow(rom, title(rom), actions.get(rom), score_masks.score_display(rom)) for rom in atari_games()]
-    return [*(GameRow(game, title(game), None, "not shown") for game in MINI_GAMES), *atari]
+    mini = [GameRow(game, title(game), actions[game], "not shown") for game in MINI_GAMES]
+    return mini + [GameRow(rom, title(rom), actions.get(rom), score_masks.score_display(rom)) for rom in atari_games()]
 
 
 @functools.cache

@@ -10,8 +10,8 @@ A batch of N environments emits a stream of frames. At time t environment n show
   episode_over the whole game ended, by either of the two (a lost life alone is not the whole game)
 
 After `episode_over` the next action is ignored and the next frame is the `first` of a new episode, with reward 0.
-(Gymnasium calls this autoreset mode NEXT_STEP.) So the true last frame of every episode is in the stream, and
-the transition t -> t+1 is real exactly if `first` is False at t+1. Only real transitions train a model, enter
+(Gymnasium calls this autoreset mode NEXT_STEP.) So the last frame of every episode is in the stream, and the
+transition t -> t+1 is real exactly if `first` is False at t+1. Only real transitions train a model, enter
 GAE or update the control map.
 """
 
@@ -40,14 +40,27 @@ class Step:
 class BatchedEnv(Protocol):
     """N copies of one game, stepped together. `send` and `recv` are apart so that work can be done in between."""
 
-    n_envs: int
-    n_actions: int
-    action_names: tuple[str, ...]
-    frame_shape: tuple[int, int]
-    frame_skip: int
-    """Emulator frames per decision: 4 in Atari, 1 in the mini games."""
-    device: torch.device
-    """Where the tensors of a `Step` live."""
+    @property
+    def n_envs(self) -> int: ...
+
+    @property
+    def n_actions(self) -> int: ...
+
+    @property
+    def action_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def frame_shape(self) -> tuple[int, int]: ...
+
+    @property
+    def frame_skip(self) -> int:
+        """Emulator frames per decision: 4 in Atari, 1 in the mini games."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tensors of a `Step` live."""
+        ...
 
     def reset(self, seed: int) -> Step:
         """Start N new episodes; the same seed gives the same episodes."""

@@ -28,12 +28,11 @@ def entropy_of(logits: Float[Tensor, "B A"]) -> Float[Tensor, "B"]:
 
 
 def policy_loss(
-    log_prob: Float[Tensor, "B"], old_log_prob: Float[Tensor, "B"], advantages: Float[Tensor, "B"], clip: float | Tensor
+    log_prob: Float[Tensor, "B"], old_log_prob: Float[Tensor, "B"], advantages: Float[Tensor, "B"], clip: Tensor
 ) -> Float[Tensor, "B"]:
     """Clipped surrogate objective (Schulman et al. 2017, Eq. 7), negated, per sample."""
     ratio = (log_prob - old_log_prob).exp()
-    # minimum/maximum instead of clamp: the bounds may be tensors that change between CUDA-graph replays
-    clipped = ratio.maximum(torch.as_tensor(1 - clip).to(ratio)).minimum(torch.as_tensor(1 + clip).to(ratio))
+    clipped = ratio.clamp(1 - clip, 1 + clip)
     return -torch.minimum(ratio * advantages, clipped * advantages)
 
 
@@ -41,12 +40,11 @@ def value_loss(
     values: Float[Tensor, "B S"],
     old_values: Float[Tensor, "B S"],
     returns: Float[Tensor, "B S"],
-    clip: float | Tensor | None,
+    clip: Tensor | None,
 ) -> Float[Tensor, "B S"]:
     """Half the squared error per sample and stream; with a clip, the worse of the plain and the clipped one."""
     plain = (values - returns) ** 2
     if clip is None:
         return 0.5 * plain
-    bound = torch.as_tensor(clip).to(values)
-    clipped = old_values + (values - old_values).maximum(-bound).minimum(bound)
+    clipped = old_values + (values - old_values).clamp(-clip, clip)
     return 0.5 * torch.maximum(plain, (clipped - returns) ** 2)

@@ -67,7 +67,9 @@ class Policy(nn.Module):
         return self.action_head.weight.dtype
 
 
-def sample(logits: Float[Tensor, "N A"], generator: torch.Generator) -> Int[Tensor, "N"]:
-    """Draw from softmax(logits): the first of competing exponential clocks. No synchronisation with the device."""
-    clocks = torch.empty_like(logits).exponential_(generator=generator)
+def sample(logits: Float[Tensor, "N A"], clocks: Float[Tensor, "N A"]) -> Int[Tensor, "N"]:
+    """Draw from softmax(logits): the action whose clock rings first. `clocks` are draws of the exponential law.
+
+    The dice are an argument because a CUDA graph cannot throw them; nothing here waits for the device.
+    """
     return (torch.softmax(logits, dim=-1) / clocks).argmax(-1)

@@ -1,16 +1,17 @@
 """One PPO update: several epochs of minibatches over a rollout."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
+from megareward.graphs import Replay
 from megareward.ppo import loss
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
 from megareward.types import Float, Int, Tensor
 
-Observe = Callable[[Int[Tensor, "B"]], tuple[Tensor, Tensor | None]]
+Observe = Callable[[Int[Tensor, "M"]], tuple[Tensor, Tensor | None]]
 """Sample indices -> (frame stacks, extra channels or None). Stacks are formed only here, from unstacked storage."""
 
 
@@ -29,11 +30,11 @@ class Samples:
 
 
 def losses(
-    policy: Policy, observe: Observe, samples: Samples, index: Int[Tensor, "M"], clip: float, config: PPOConfig
+    policy: Policy, observe: Observe, samples: Samples, index: Int[Tensor, "M"], clip: Tensor, config: PPOConfig
 ) -> dict[str, Tensor]:
     """Every term of PPO's loss on the samples at `index`, and the total to minimise."""
     stack, extra = observe(index)
-    with torch.autocast(stack.device.type, torch.bfloat16, enabled=uses_bfloat16(stack.device, config)):
+    with mixed_precision(stack.device, config):
         logits, values = policy(stack, extra)
     weight, advantages = samples.weight[index], samples.advantages[index]
     if config.normalise_advantages == "minibatch":
@@ -60,34 +61,99 @@ def losses(
     }
 
 
-def uses_bfloat16(device: torch.device, config: PPOConfig) -> bool:
-    return device.type == "cuda" and config.precision == "bfloat16"
+def mixed_precision(device: torch.device, config: PPOConfig) -> torch.autocast:
+    """bfloat16 on a GPU if asked for. Its cache of cast weights is off: a recorded graph must cast them anew."""
+    enabled = device.type == "cuda" and config.precision == "bfloat16"
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
 
-def ppo_update(
-    policy: Policy,
-    optimiser: torch.optim.Optimizer,
-    observe: Observe,
-    samples: Samples,
-    clip: float,
-    config: PPOConfig,
-    generator: torch.Generator,
-) -> dict[str, Tensor]:
-    """Train in place; return the mean of every loss term over all minibatches, still on the device."""
-    B = samples.actions.shape[0]
-    device = samples.actions.device
-    if config.normalise_advantages == "rollout":
-        normalised = loss.normalise(samples.advantages, samples.weight)
-        samples = Samples(**{**vars(samples), "advantages": normalised})
-    sums: dict[str, Tensor] = {}
-    for _ in range(config.epochs):
-        order = torch.randperm(B, generator=generator, device=device)
-        for index in order.tensor_split(config.minibatches):
-            terms = losses(policy, observe, samples, index, clip, config)
-            optimiser.zero_grad(set_to_none=True)
-            terms["total"].backward()
-            terms["grad_norm"] = torch.nn.utils.clip_grad_norm_(policy.parameters(), config.max_grad_norm)
-            optimiser.step()
-            for name, term in terms.items():
-                sums[name] = sums.get(name, 0.0) + term.detach()
-    return {name: total / (config.epochs * config.minibatches) for name, total in sums.items()}
+class PPO:
+    """Trains a policy in place. All it reads lies in fixed tensors, so that a gradient step can be a CUDA graph."""
+
+    TERMS = ("total", "policy", "value", "entropy", "kl", "clipped", "grad_norm")
+
+    def __init__(self, policy: Policy, observe: Observe, config: PPOConfig) -> None:
+        self.policy, self.observe, self.config = policy, observe, config
+        self.device = policy.action_head.weight.device
+        on_gpu = self.device.type == "cuda"
+        rate = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
+        self.optimiser = torch.optim.Adam(
+            policy.parameters(), lr=rate, eps=config.adam_eps, fused=on_gpu, capturable=on_gpu
+        )
+        self.samples: Samples | None = None
+        self.index = torch.zeros(config.batch // config.minibatches, dtype=torch.int64, device=self.device)
+        self.clip = torch.tensor(config.clip, device=self.device)
+        self.sums = torch.zeros(len(self.TERMS), device=self.device)
+        self._gradient_step = Replay(
+            self._one_gradient_step,
+            enabled=on_gpu and config.cuda_graphs,
+            before=self._put_aside,
+            after=self._put_back,
+        )
+
+    def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:
+        """Several passes over the samples; `left` is the share of training still to come, for what decays with it.
+
+        Returns the mean of every term of the loss, still on the device.
+        """
+        config = self.config
+        self.clip.fill_(config.clip * (max(left, 1e-3) if config.clip_decays else 1.0))
+        self._set_learning_rate(config.learning_rate * (left if config.learning_rate_decays else 1.0))
+        if config.normalise_advantages == "rollout":
+            normalised = loss.normalise(samples.advantages, samples.weight)
+            samples = Samples(**{**vars(samples), "advantages": normalised})
+        self._take(samples)
+        self.sums.zero_()
+        for _ in range(config.epochs):
+            order = torch.randperm(config.batch, generator=generator, device=self.device)
+            for index in order.chunk(config.minibatches):
+                self.index.copy_(index)
+                self._gradient_step()
+        means = self.sums / (config.epochs * config.minibatches)
+        return dict(zip(self.TERMS, means, strict=True))
+
+    def _one_gradient_step(self) -> None:
+        assert self.samples is not None
+        terms = losses(self.policy, self.observe, self.samples, self.index, self.clip, self.config)
+        self.optimiser.zero_grad(set_to_none=True)
+        terms["total"].backward()
+        terms["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
+        self.optimiser.step()
+        self.sums += torch.stack([terms[name].detach() for name in self.TERMS])
+
+    def _take(self, samples: Samples) -> None:
+        """Into the fixed tensors, which are made at the first call."""
+        if self.samples is None:
+            self.samples = Samples(**{name: tensor.clone() for name, tensor in vars(samples).items()})
+        for field in fields(samples):
+            getattr(self.samples, field.name).copy_(getattr(samples, field.name))
+
+    def _set_learning_rate(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    # Recording a graph trains for real; what that changes is put aside and back.
+
+    def _learnt(self) -> list[Tensor]:
+        moments = [tensor for state in self.optimiser.state.values() for tensor in state.values()]
+        return [*(p.data for p in self.policy.parameters()), *moments, self.sums]
+
+    def _put_aside(self) -> None:
+        if not self.optimiser.state:  # Adam makes its moments in the first step: make them now, as zeros
+            for parameter in self.policy.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            before = [p.detach().clone() for p in self.policy.parameters()]
+            self.optimiser.step()
+            for parameter, value in zip(self.policy.parameters(), before, strict=True):
+                parameter.data.copy_(value)
+            for state in self.optimiser.state.values():
+                state["step"].zero_()
+        self._aside = [tensor.clone() for tensor in self._learnt()]
+
+    def _put_back(self) -> None:
+        for tensor, value in zip(self._learnt(), self._aside, strict=True):
+            tensor.copy_(value)
+        del self._aside

@@ -2,6 +2,7 @@
 
 import dataclasses
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -95,7 +96,7 @@ def paper(config: TrainConfig) -> TrainConfig:
 
 
 def released(config: TrainConfig) -> TrainConfig:
-    """What the authors' code does: as `paper`, advantages normalised over the rollout, 32 features in the third layer."""
+    """The authors' code: as `paper`, with advantages normalised over the rollout and 32 features in the third layer."""
     ppo = PPOConfig(normalise_advantages="rollout")
     return replace(config, ppo=ppo, policy=PolicyConfig(trunk="nature-32"))
 
@@ -144,33 +145,33 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def from_dict(data: dict[str, Any], source: str) -> TrainConfig:
-    """Rebuild a config from JSON. Strict: a field we do not know, or lack, means another version wrote it."""
+def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
+    """Rebuild a config from JSON. A field we do not know means that a newer version wrote it, and is refused; a field
+    that is missing is younger than the file: it takes its default, aloud."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
     classes = {
         "reward": find_method(str(data["method"])).config,
         "env": env_config_class(resolve_game(str(data.get("game")))),
     }
-    return typing.cast(TrainConfig, _build(TrainConfig, data, source, classes))
+    return typing.cast(TrainConfig, _build(TrainConfig, data, source, classes, warn))
 
 
-def _build(cls: type, data: dict[str, Any], source: str, overrides: dict[str, type]) -> Any:
+def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type], warn: Callable[[str], None]) -> Any:
     hints = typing.get_type_hints(cls)
-    names = {f.name for f in dataclasses.fields(cls)}
-    strange, missing = sorted(set(data) - names), sorted(names - set(data))
-    if strange or missing:
-        what = ", ".join([*(f"unknown '{n}'" for n in strange), *(f"missing '{n}'" for n in missing)])
+    names = [f.name for f in dataclasses.fields(cls)]
+    if strange := sorted(set(data) - set(names)):
         raise UsageError(
-            f"{source} was written by another version of megareward ({what}). "
-            "Use that version to resume it, or start a new run."
+            f"{source} was written by another version of megareward: it sets '{strange[0]}', which {cls.__name__} "
+            "does not have. Use that version to resume it, or start a new run."
         )
+    if missing := sorted(set(names) - set(data)):
+        warn(f"{source} is older than {', '.join(missing)} of {cls.__name__}; the defaults are used.")
     values = {}
-    for name in names:
-        kind = overrides.get(name, hints[name])
-        value = data[name]
+    for name, value in data.items():
+        kind = classes.get(name, hints[name])
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-            value = _build(kind, value, source, {})
+            value = _build(kind, value, source, {}, warn)
         elif typing.get_origin(kind) is tuple:  # JSON knows lists only
             value = tuple(value)
         values[name] = value

@@ -97,7 +97,8 @@ def play(
             logits, _ = policy(rollout.stack(0))
             if not config.spec.trains_policy:
                 logits = torch.zeros_like(logits)  # random play
-            env.send((logits.argmax(-1) if greedy else sample(logits, generator)).to(env.device))
+            clocks = torch.empty_like(logits).exponential_(generator=generator)
+            env.send((logits.argmax(-1) if greedy else sample(logits, clocks)).to(env.device))
             step = env.recv()
             rollout.show(1, step)
             rollout.roll()

@@ -14,16 +14,17 @@ import torch
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
 from megareward.errors import RunError, UsageError
+from megareward.graphs import Replay
 from megareward.ppo.gae import gae
 from megareward.ppo.loss import log_prob_of
 from megareward.ppo.policy import Policy, sample
-from megareward.ppo.update import Samples, ppo_update, uses_bfloat16
+from megareward.ppo.update import PPO, Samples, mixed_precision
 from megareward.rewards.contract import World
 from megareward.training import checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
 from megareward.training.score_book import Episode, ScoreBook
-from megareward.types import Float, Int, Tensor
+from megareward.types import Float, Int, Tensor, UInt8
 
 
 class Trainer:
@@ -40,9 +41,6 @@ class Trainer:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
             self.policy = Policy(env.frame_shape, env.n_actions, max(len(self.streams), 1), config.policy).to(device)
-        self.optimiser = torch.optim.Adam(
-            self.policy.parameters(), lr=ppo.learning_rate, eps=ppo.adam_eps, fused=device.type == "cuda"
-        )
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.rollout = Rollout(
             ppo.rollout,
@@ -53,6 +51,10 @@ class Trainer:
             device,
             keeps_score=config.spec.uses_score,
         )
+        self.ppo = PPO(self.policy, lambda index: (self.rollout.stacks(index), None), ppo)
+        self.now = torch.zeros((), dtype=torch.int64, device=device)
+        self.clocks = torch.zeros(env.n_envs, env.n_actions, device=device)
+        self.decide = Replay(self._decide, enabled=device.type == "cuda" and ppo.cuda_graphs)
         self.score_book = ScoreBook(env.n_envs)
         self.iteration = 0
         self.frames = 0
@@ -87,30 +89,30 @@ class Trainer:
         """T steps: the policy acts on frame t, the environments answer with frame t+1."""
         rollout, env = self.rollout, self.env
         for t in range(rollout.T):
-            actions, log_probs, values = self.act(t)
-            env.send(actions.to(env.device))
-            rollout.act(t, actions, log_probs, values)
+            self.now.fill_(t)
+            self.clocks.exponential_(generator=self.generator)
+            env.send(self.decide().to(env.device))
             clock.lap("act")
             step = env.recv()
             clock.lap("emulate")
             self.score_book.record(step)
             rollout.show(t + 1, step)
         if self.config.spec.trains_policy:
-            rollout.values[rollout.T] = self.evaluate(rollout.T)[1]
+            rollout.values[rollout.T] = self._evaluate(rollout.stack(rollout.T))[1]
 
-    def act(self, t: int) -> tuple[Int[Tensor, "N"], Float[Tensor, "N"], Float[Tensor, "N S"]]:
-        if not self.config.spec.trains_policy:
-            N, A = self.env.n_envs, self.env.n_actions
-            actions = torch.randint(A, (N,), generator=self.generator, device=self.device)
-            return actions, torch.full((N,), -math.log(A), device=self.device), self.rollout.values[t]
-        logits, values = self.evaluate(t)
-        actions = sample(logits, self.generator)
-        return actions, log_prob_of(logits, actions), values
+    def _decide(self) -> Int[Tensor, "N"]:
+        """Act on frame `now` with the dice in `clocks`; the decision goes into the rollout."""
+        if self.config.spec.trains_policy:
+            logits, values = self._evaluate(self.rollout.stack(self.now))
+        else:
+            logits, values = torch.zeros_like(self.clocks), torch.zeros_like(self.rollout.values[0])
+        actions = sample(logits, self.clocks)
+        self.rollout.act(self.now, actions, log_prob_of(logits, actions), values)
+        return actions
 
-    def evaluate(self, t: int) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N S"]]:
-        bfloat16 = uses_bfloat16(self.device, self.config.ppo)
-        with torch.no_grad(), torch.autocast(self.device.type, torch.bfloat16, enabled=bfloat16):
-            return self.policy(self.rollout.stack(t))
+    def _evaluate(self, stack: UInt8[Tensor, "N C px_h px_w"]) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N S"]]:
+        with torch.no_grad(), mixed_precision(self.device, self.config.ppo):
+            return self.policy(stack)
 
     def learn(self) -> dict[str, Tensor]:
         """Rewards, advantages, PPO."""
@@ -144,18 +146,7 @@ class Trainer:
             weight=recorded.real.flatten().float(),
         )
         left = max(1.0 - self.iteration / self.config.iterations, 0.0)
-        clip = config.clip * (max(left, 1e-3) if config.clip_decays else 1.0)
-        for group in self.optimiser.param_groups:
-            group["lr"] = config.learning_rate * (left if config.learning_rate_decays else 1.0)
-        terms = ppo_update(
-            self.policy,
-            self.optimiser,
-            lambda index: (rollout.stacks(index), None),
-            samples,
-            clip,
-            config,
-            self.generator,
-        )
+        terms = self.ppo.update(samples, left, self.generator)
         return metrics | {f"loss/{name}": term for name, term in terms.items()}
 
     def update_rewards(self) -> dict[str, Tensor]:
@@ -185,7 +176,7 @@ class Trainer:
         env_state = self.env.state_dict()
         return {
             **checkpoint.prefixed("policy", self.policy.state_dict()),
-            **checkpoint.prefixed("optimiser", checkpoint.optimiser_tensors(self.optimiser)),
+            **checkpoint.prefixed("optimiser", checkpoint.optimiser_tensors(self.ppo.optimiser)),
             **checkpoint.prefixed("rollout", self.rollout.state_dict()),
             **checkpoint.prefixed("env", env_state or {}),
             **{k: v for i, state in rewards.items() for k, v in checkpoint.prefixed(f"reward.{i}", state).items()},
@@ -214,7 +205,7 @@ class Trainer:
             self.policy.load_state_dict(part(tensors, "policy"))
         except RuntimeError as mismatch:
             raise UsageError(f"{source} does not fit this run's network: {mismatch}") from mismatch
-        checkpoint.load_optimiser_tensors(self.optimiser, part(tensors, "optimiser"))
+        checkpoint.load_optimiser_tensors(self.ppo.optimiser, part(tensors, "optimiser"))
         for i, (_, reward) in enumerate(self.streams):
             reward.load_state_dict(part(tensors, f"reward.{i}"))
         self.generator.set_state(tensors["generator"])

@@ -50,9 +50,17 @@ class Rollout:
             self.r_ext[t - 1].copy_(step.rewards, non_blocking=True)
 
     def act(
-        self, t: int, actions: Int[Tensor, "N"], log_probs: Float[Tensor, "N"], values: Float[Tensor, "N S"]
+        self,
+        t: Int[Tensor, ""],
+        actions: Int[Tensor, "N"],
+        log_probs: Float[Tensor, "N"],
+        values: Float[Tensor, "N S"],
     ) -> None:
-        self.actions[t], self.log_probs[t], self.values[t] = actions, log_probs, values
+        """What was decided at frame t. As t lies on the device, this can be part of a CUDA graph."""
+        at = t.reshape(1)
+        self.actions.index_copy_(0, at, actions[None])
+        self.log_probs.index_copy_(0, at, log_probs[None])
+        self.values.index_copy_(0, at, values[None])
 
     def roll(self) -> None:
         """The newest frame, with what a stack needs of its past, becomes frame 0 of the next rollout."""
@@ -74,13 +82,15 @@ class Rollout:
     def truncated(self) -> Bool[Tensor, "T_plus_1 N"]:
         return self.flags[:, 2]
 
-    def stack(self, t: int) -> UInt8[Tensor, "N stack px_h px_w"]:
-        """What the policy sees at frame t. Before an episode's first frame there is nothing: that frame is repeated."""
-        back = torch.minimum(self._back, self.age[t, :, None])  # (N, stack)
-        return self.all_frames[self.history + t - back, self._envs[:, None]]
+    def stack(self, t: int | Int[Tensor, ""]) -> UInt8[Tensor, "N stack px_h px_w"]:
+        """What the policy sees at frame t."""
+        return self.stacks(t * self.n_envs + self._envs)
 
     def stacks(self, index: Int[Tensor, "B"]) -> UInt8[Tensor, "B stack px_h px_w"]:
-        """The same for any samples of the flattened rollout, index = t * N + n."""
+        """The same for any samples of the flattened rollout, index = t * N + n.
+
+        Before an episode's first frame there is nothing: that frame is repeated.
+        """
         t, n = index // self.n_envs, index % self.n_envs
         back = torch.minimum(self._back, self.age[t, n][:, None])  # (B, stack)
         return self.all_frames[self.history + t[:, None] - back, n[:, None]]

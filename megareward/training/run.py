@@ -40,7 +40,7 @@ def start(config: TrainConfig, out: Path, **how: Any) -> RunFolder:
 def resume(path: Path, *, device: str | None = None, **how: Any) -> RunFolder:
     """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
     folder = RunFolder.open(path)
-    config = folder.config()
+    config = folder.config(warn)
     carry_on(folder, config, pick_device(device or config.device), **how)
     return folder
 
@@ -55,7 +55,7 @@ def carry_on(
     quiet: bool = False,
     env: BatchedEnv | None = None,
 ) -> None:
-    """Train until the frames are done, the minutes are over, or the user stops it; always leave a folder that resumes."""
+    """Train until the frames are done, the minutes are over, or the user stops it. The folder always resumes."""
     begun = time.monotonic()
     folder.lock()
     trainer = Trainer(config, device, env)
@@ -63,6 +63,7 @@ def carry_on(
     try:
         with full_disk_explained(folder.path):
             message = _restore(trainer, folder)
+            folder.note_process(trainer.frames, provenance(device))
             logger = Logger(folder, trainer.frames, config.frames, tensorboard=tensorboard, quiet=quiet)
             if message:
                 logger.say(message)
@@ -91,10 +92,11 @@ def carry_on(
         folder.unlock()
 
 
-def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
-    def warn(text: str) -> None:
-        print(text, file=sys.stderr)
+def warn(text: str) -> None:
+    print(text, file=sys.stderr)
 
+
+def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     found = load_newest(folder.checkpoints, warn)
     if found is None:
         folder.cut_logs({})

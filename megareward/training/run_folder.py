@@ -1,10 +1,11 @@
-"""The folder of a run: config.json, metrics.jsonl, scores.jsonl, checkpoints/ and tensorboard/."""
+"""The folder of a run: config.json, metrics.jsonl, scores.jsonl, processes.jsonl, checkpoints/, tensorboard/."""
 
 import fcntl
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,8 @@ class RunFolder:
             )
         return record
 
-    def config(self) -> TrainConfig:
-        return from_dict(self.record()["config"], str(self.path / "config.json"))
+    def config(self, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
+        return from_dict(self.record()["config"], str(self.path / "config.json"), warn)
 
     def rows(self, log: str) -> list[dict[str, Any]]:
         """All lines of a log. A last line cut short by a kill is left out."""
@@ -96,6 +97,11 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def note_process(self, frames: int, provenance: dict[str, Any]) -> None:
+        """One line for every process that works on the run: a run may be resumed by other code on another machine."""
+        with open(self.path / "processes.jsonl", "a") as file:
+            file.write(json.dumps({"from_frames": frames, "provenance": provenance}) + "\n")
 
     def log_sizes(self) -> dict[str, int]:
         """Bytes of each log, safely on disk: what a checkpoint remembers."""

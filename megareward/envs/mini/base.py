@@ -13,8 +13,8 @@ import torch
 
 from megareward.envs.interface import Step
 from megareward.envs.mini.config import MiniConfig
+from megareward.envs.mini.dice import WORDS_PER_STEP, Dice, Rolls, environment_keys, random_words
 from megareward.envs.mini.drawing import CEILING, CEILING_THICKNESS, FIELD, Canvas, Shape, paint
-from megareward.envs.mini.draws import Draws, environment_keys, random_words
 from megareward.envs.mini.motion import State, choose
 from megareward.errors import RunError, UsageError
 from megareward.types import Bool, Float, Int, Tensor, UInt8
@@ -55,6 +55,8 @@ class MiniGame(ABC, Generic[State]):
     """N copies of one mini game; a `BatchedEnv`. Actions that the game does not know do nothing."""
 
     action_names: ClassVar[tuple[str, ...]]
+    dice_sides: ClassVar[dict[str, int]]
+    """The random numbers of one step: name and number of sides."""
     frame_skip: int = 1
     game: State
 
@@ -68,8 +70,10 @@ class MiniGame(ABC, Generic[State]):
         self._background = torch.zeros(1, *self.frame_shape, dtype=torch.uint8, device=device)
         if not config.moving_camera:
             paint(self._background, self.scenery(self._canvas))
+        self._dice = Dice(self.dice_sides, device)
+        self._tv_numbers = torch.arange(WORDS_PER_STEP - TV_HEIGHT * TV_WIDTH, WORDS_PER_STEP, device=device)
         # The unit of playfield, and so the number of the noise, that each pixel of the noisy TV shows.
-        pixels = self._canvas.rows[0].cpu()
+        pixels = Canvas.of_size(config.size, torch.device("cpu")).rows[0]
         self._tv_rows = pixels[pixels < TV_HEIGHT].long().to(device)
         self._tv_columns = pixels[pixels < TV_WIDTH].long().to(device)
         self.reset(seed=0)
@@ -77,11 +81,11 @@ class MiniGame(ABC, Generic[State]):
     # ---- the rules and looks of one game ----
 
     @abstractmethod
-    def begin(self, draws: Draws) -> State:
+    def begin(self, rolls: Rolls) -> State:
         """The first state of an episode."""
 
     @abstractmethod
-    def advance(self, game: State, actions: Int[Tensor, "N"], draws: Draws) -> tuple[State, Outcome]:
+    def advance(self, game: State, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[State, Outcome]:
         """One step. A state in which the player just died is continued with the next life."""
 
     @abstractmethod
@@ -90,7 +94,7 @@ class MiniGame(ABC, Generic[State]):
 
     @abstractmethod
     def objects(self, game: State, canvas: Canvas) -> list[Shape]:
-        """What moves or vanishes, from back to front."""
+        """What moves or vanishes; where two overlap, the brighter is seen."""
 
     @abstractmethod
     def player_offset(self, game: State) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
@@ -102,7 +106,7 @@ class MiniGame(ABC, Generic[State]):
         key = environment_keys(seed, self.n_envs, self.device)
         zeros, no = torch.zeros_like(key), torch.zeros_like(key, dtype=torch.bool)
         self.progress = Progress(key, zeros, zeros, zeros + self.config.starting_lives, zeros, no)
-        self.game = self.begin(Draws(key, zeros))
+        self.game = self.begin(self._dice.roll(key, zeros))
         self._pending: Step | None = None
         return Step(self.frames(), zeros.float(), terminated=no, truncated=no, first=~no, episode_over=no)
 
@@ -131,27 +135,27 @@ class MiniGame(ABC, Generic[State]):
     def _play(self, actions: Int[Tensor, "N"]) -> Step:
         """The order of events in one step."""
         before, config = self.progress, self.config
-        draws = Draws(before.key, before.clock + 1)
+        clock = before.clock + 1
+        rolls = self._dice.roll(before.key, clock)
+        after, outcome = self.advance(self.game, actions, rolls)
         first = before.over
-        frozen = (before.dying > 0) & ~first
-        playing = ~(first | frozen)
-
-        after, outcome = self.advance(self.game, actions, draws)
-        self.game = choose(first, self.begin(draws), choose(frozen, self.game, after))
-        died, won = outcome.died & playing, outcome.won & playing
-
         if config.death_flash:
+            frozen = (before.dying > 0) & ~first
+            playing = ~(first | frozen)
+            after = choose(frozen, self.game, after)
             life_lost = frozen & (before.dying == 1)
-            dying = torch.where(died, FLASH_STEPS, (before.dying - 1).clamp(min=0)) * ~first
+            dying = torch.where(outcome.died & playing, FLASH_STEPS, (before.dying - 1).clamp(min=0)) * ~first
         else:
-            life_lost, dying = died, before.dying
+            playing = ~first
+            life_lost, dying = outcome.died & playing, before.dying
+        self.game = choose(first, self.begin(rolls), after)
         lives = torch.where(first, config.starting_lives, before.lives - life_lost.long())
         steps = (before.steps + 1) * ~first
 
-        game_over = (lives == 0) | won
+        game_over = (lives == 0) | (outcome.won & playing)
         truncated = (steps >= config.max_steps) & ~game_over
         over = game_over | truncated
-        self.progress = Progress(before.key, before.clock + 1, steps, lives, dying, over)
+        self.progress = Progress(before.key, clock, steps, lives, dying, over)
         return Step(
             frames=self.frames(),
             rewards=outcome.rewards * playing,
@@ -217,7 +221,7 @@ class MiniGame(ABC, Generic[State]):
             mask = (pixels > 0).expand(self.n_envs, -1, -1)
             masks[name] = masks[name] | mask if name in masks else mask
         if self.config.noisy_tv:
-            screen = self._canvas.box(0.0, 0.0, TV_HEIGHT, TV_WIDTH, level=1).bool()
+            screen = self._canvas.box(0.0, 0.0, float(TV_HEIGHT), float(TV_WIDTH), level=1).bool()
             masks = {name: mask & ~screen for name, mask in masks.items()}
             masks["noisy_tv"] = screen.expand(self.n_envs, -1, -1)
         return masks
@@ -234,7 +238,7 @@ class MiniGame(ABC, Generic[State]):
 
     def _draw_tv(self, frames: UInt8[Tensor, "N px_h px_w"]) -> None:
         """In front of everything and fixed to the screen: no camera moves it."""
-        words = random_words(self.progress.key, self.progress.clock, Draws.COUNT, TV_HEIGHT * TV_WIDTH)
+        words = random_words(self.progress.key, self.progress.clock, self._tv_numbers)
         noise = (words >> 24).to(torch.uint8).view(-1, TV_HEIGHT, TV_WIDTH)
         rows, columns = self._tv_rows, self._tv_columns
         frames[:, : len(rows), : len(columns)] = noise[:, rows][:, :, columns]

@@ -77,7 +77,7 @@ class BreakoutConfig(MiniConfig):
 
 @dataclass(frozen=True)
 class DemonConfig(MiniConfig):
-    """mini-demon: +1 for every demon shot."""
+    """mini-demon: +1 for every enemy shot."""
 
     lives: int = 3
     """Guns per game. Source: ours (Atari's DemonAttack gives 4)."""

@@ -4,7 +4,7 @@ Positions and speeds are float32 multiples of 1/8 below 2^10, and every operatio
 products are exact, and a game is the same to the last bit on every device.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import torch
 
@@ -13,12 +13,15 @@ from megareward.types import Bool, Float, Int, Tensor
 GONE = -64.0
 """Height at which absent things wait: far outside the picture, touching nothing."""
 
-State = TypeVar("State", bound=NamedTuple)
+if TYPE_CHECKING:
+    State = TypeVar("State", bound=NamedTuple)
+else:
+    State = TypeVar("State", bound=tuple)  # NamedTuple is no class, so shape checks at run time cannot use it
 
 
 def choose(mask: Bool[Tensor, "N"], yes: State, no: State) -> State:
     """For each environment, the whole of one state or of the other."""
-    return type(no)._make(torch.where(mask.view(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(yes, no, strict=True))
+    return type(no)._make(a if a is b else torch.where(_like(mask, a), a, b) for a, b in zip(yes, no, strict=True))
 
 
 def direction(actions: Int[Tensor, "N"], minus: int, plus: int) -> Float[Tensor, "N"]:
@@ -43,6 +46,10 @@ def deflect(offset: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
     return ((offset * 1.5).floor() + 0.5) / 4
 
 
-def touch(a: Float[Tensor, "N"], a_length: float, b: Float[Tensor, "N"], b_length: float) -> Bool[Tensor, "N"]:
-    """Whether two intervals, given by start and length, overlap."""
-    return (a < b + b_length) & (b < a + a_length)
+def touch(a: Tensor, a_length: float, b: Tensor | float, b_length: float) -> Tensor:
+    """Whether two intervals, given by start and length, overlap; the starts may broadcast."""
+    return (a < b + b_length) & (a > b - a_length)
+
+
+def _like(mask: Bool[Tensor, "N"], value: Tensor) -> Tensor:
+    return mask if value.ndim == 1 else mask.view(-1, *[1] * (value.ndim - 1))

@@ -1,16 +1,16 @@
 """mini-pong: our paddle on the right, a ball, and on the left a slow opponent or a wall.
 
-The opponent follows the ball but is slower than a steep ball, so hitting it with the edge of the paddle wins points.
+The opponent follows a ball that comes to it but is slower than a steep one: who hits with the paddle's edge wins.
 """
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
 from megareward.envs.mini.base import MiniGame, Outcome
 from megareward.envs.mini.config import PongConfig
+from megareward.envs.mini.dice import Rolls
 from megareward.envs.mini.drawing import CEILING, FIELD, WALL_LEVEL, Canvas, Shape
-from megareward.envs.mini.draws import Draws
 from megareward.envs.mini.motion import bounce, choose, deflect, direction, touch
 from megareward.types import Float, Int, Tensor
 
@@ -18,12 +18,9 @@ FLOOR = 30.0
 BALL = 2.0
 PADDLE_HEIGHT, PADDLE_WIDTH = 6.0, 2.0
 PADDLE_X, OPPONENT_X = 28.0, 2.0
-PADDLE_SPEED, OPPONENT_SPEED, BALL_SPEED = 2.0, 0.5, 1.0
+PADDLE_SPEED, OPPONENT_SPEED, BALL_SPEED = 2.0, 0.375, 1.0
 """Units per step; the ball's is its horizontal speed."""
 PADDLE_MIDDLE = (CEILING + FLOOR - PADDLE_HEIGHT) / 2
-SERVE_HEIGHTS, SERVE_SLOPES = 21, 8
-
-DRAW_HEIGHT, DRAW_SLOPE, DRAW_SIDE = range(3)
 
 
 class Pong(NamedTuple):
@@ -41,16 +38,17 @@ class Pong(NamedTuple):
 
 class MiniPong(MiniGame[Pong]):
     action_names = ("noop", "up", "down")
+    dice_sides: ClassVar = {"height": 21, "slope": 8, "side": 2}
     config: PongConfig
 
-    def begin(self, draws: Draws) -> Pong:
+    def begin(self, rolls: Rolls) -> Pong:
         zeros = torch.zeros(self.n_envs, device=self.device)
         middle = zeros + PADDLE_MIDDLE
-        return self._serve(Pong(middle, middle, zeros, zeros, zeros, zeros, zeros), draws)
+        return self._serve(Pong(middle, middle, zeros, zeros, zeros, zeros, zeros), rolls)
 
-    def advance(self, game: Pong, actions: Int[Tensor, "N"], draws: Draws) -> tuple[Pong, Outcome]:
+    def advance(self, game: Pong, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[Pong, Outcome]:
         ball_is_out = (game.ball_x <= 0) | (game.ball_x >= FIELD - BALL)
-        game = choose(ball_is_out, self._serve(game, draws), game)
+        game = choose(ball_is_out, self._serve(game, rolls), game)
 
         paddle_y = game.paddle_y + PADDLE_SPEED * direction(actions, minus=1, plus=2)
         paddle_y = paddle_y.clamp(CEILING, FLOOR - PADDLE_HEIGHT)
@@ -69,7 +67,7 @@ class MiniPong(MiniGame[Pong]):
         reaches_back = (game.ball_x > back) & (x <= back)
         if self.config.opponent:
             lag = y - opponent_y - (PADDLE_HEIGHT - BALL) / 2
-            opponent_y = opponent_y + lag.clamp(-OPPONENT_SPEED, OPPONENT_SPEED)
+            opponent_y = opponent_y + lag.clamp(-OPPONENT_SPEED, OPPONENT_SPEED) * (vx < 0)
             opponent_y = opponent_y.clamp(CEILING, FLOOR - PADDLE_HEIGHT)
             reaches_back &= touch(y, BALL, opponent_y, PADDLE_HEIGHT)
             vy = torch.where(reaches_back, deflect(y - opponent_y - (PADDLE_HEIGHT - BALL) / 2), vy)
@@ -82,13 +80,13 @@ class MiniPong(MiniGame[Pong]):
         vx = torch.where(reaches_back, -vx, vx)
         return Pong(paddle_y, opponent_y, x, y, vx, vy, points), Outcome(rewards, missed, won)
 
-    def _serve(self, game: Pong, draws: Draws) -> Pong:
+    def _serve(self, game: Pong, rolls: Rolls) -> Pong:
         """A new ball from the middle, to either side."""
         return game._replace(
             ball_x=torch.full_like(game.ball_x, FIELD / 2 - BALL / 2),
-            ball_y=CEILING + draws.integer(DRAW_HEIGHT, SERVE_HEIGHTS),
-            ball_vx=BALL_SPEED * (2 * draws.integer(DRAW_SIDE, 2) - 1),
-            ball_vy=(draws.integer(DRAW_SLOPE, SERVE_SLOPES) - (SERVE_SLOPES - 1) / 2) / 4,
+            ball_y=CEILING + rolls["height"],
+            ball_vx=BALL_SPEED * (2 * rolls["side"] - 1),
+            ball_vy=(rolls["slope"] - 3.5) / 4,
         )
 
     def player_offset(self, game: Pong) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:

@@ -156,6 +156,17 @@ def test_frames_already_handed_out_never_change():
         assert torch.equal(step.frames, copy)
 
 
+def test_changing_a_step_in_place_does_not_change_the_next():
+    with atari("pong", 1, max_frames=8) as env:
+        env.reset(0)
+        for _ in range(2):
+            env.send(torch.tensor([0]))
+            step = env.recv()
+        step.episode_over.zero_()
+        env.send(torch.tensor([0]))
+        assert env.recv().first.all()
+
+
 def test_a_hidden_score_is_black_and_everything_else_is_untouched():
     with atari("breakout", 2, hide_score=True, hide_lives=True) as env:
         hidden = stacked(play(env, seed=3, steps=30), "frames")
@@ -239,6 +250,15 @@ def test_a_lost_life_can_be_passed_over():
     with atari("breakout", 2, life_loss_is_terminal=False) as env:
         stream = play(env, seed=0, steps=260)
     assert (stacked(stream, "terminated") == stacked(stream, "episode_over")).all()
+
+
+def test_a_new_game_that_starts_with_fewer_lives_has_not_lost_one():
+    # The emulator counts 1 life in the first moments of Demon Attack and 4 from then on.
+    with atari("demon_attack", 1, max_frames=200, **NO_START) as env:
+        stream = play(env, seed=0, steps=110)
+    first = stacked(stream, "first")
+    assert first.sum() == 3
+    assert not stacked(stream, "terminated")[first].any()
 
 
 def test_life_losses_fall_on_the_decisions_in_which_the_emulator_counts_one_life_less():
@@ -396,6 +416,16 @@ def test_an_impossible_action_is_refused_instead_of_waiting_for_ever():
         env.reset(0)
         with pytest.raises(ValueError, match="between 0 and 3"):
             env.send(torch.tensor([0, 4]))
+
+
+def test_send_and_recv_must_alternate():
+    with atari("breakout", 1) as env:
+        env.reset(0)
+        with pytest.raises(RuntimeError, match="nothing to receive"):
+            env.recv()
+        env.send(torch.tensor([0]))
+        with pytest.raises(RuntimeError, match="two sends"):
+            env.send(torch.tensor([0]))
 
 
 def test_states_cannot_be_saved_and_the_attempt_to_restore_one_says_so():

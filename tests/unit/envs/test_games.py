@@ -138,6 +138,13 @@ def test_the_listed_number_of_actions_is_the_emulators(rom):
     assert {row.name: row.actions for row in games.list_games()}[rom] == len(ale.getMinimalActionSet())
 
 
+@pytest.mark.parametrize("game", MINI_GAMES)
+def test_the_listed_number_of_actions_is_the_mini_games(game):
+    from megareward.envs.mini.games import MINI_CLASSES
+
+    assert {row.name: row.actions for row in games.list_games()}[game] == len(MINI_CLASSES[game].action_names)
+
+
 def test_naming_and_listing_games_loads_neither_torch_nor_the_emulator():
     code = (
         "import sys; from megareward.envs import games, atari_config; games.resolve_game('pong'); games.list_games();"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from ale_py import ALEInterface, LoggerMode, roms
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,3 +117,28 @@ def test_painting_blackens_the_boxes_of_every_frame_in_place_and_nothing_else(li
     expected[4, 6] = 0
     for n in range(N):
         assert np.asarray(frames[n]).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("rom", ["asterix", "boxing", "carnival", "demon_attack", "tennis"])
+def test_what_a_box_covers_changes_with_the_score_and_not_before(rom):
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(roms.get_rom_path(rom))
+    ale.reset_game()
+    for _ in range(30):  # some games draw their score only after a moment
+        ale.act(0)
+
+    def covered() -> np.ndarray:
+        screen = ale.getScreenGrayscale()
+        return np.concatenate([screen[y : y + h, x : x + w].ravel() for x, y, w, h in score_masks.boxes(rom)])
+
+    actions, rng = ale.getMinimalActionSet(), np.random.default_rng(0)
+    at_start, points = covered(), 0
+    for action in rng.integers(len(actions), size=200):
+        assert (covered() == at_start).all()
+        points = sum(ale.act(actions[action]) for _ in range(4))
+        if points:
+            break
+    assert points
+    assert (covered() != at_start).any()

@@ -10,20 +10,20 @@ from megareward.ppo import loss
 def test_the_clipped_objective_takes_the_smaller_gain():
     ratio = torch.tensor([0.5, 1.0, 1.5, 0.5, 1.5])
     advantages = torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0])
-    out = loss.policy_loss(ratio.log(), torch.zeros(5), advantages, clip=0.2)
+    out = loss.policy_loss(ratio.log(), torch.zeros(5), advantages, clip=torch.tensor(0.2))
     torch.testing.assert_close(out, torch.tensor([-0.5, -1.0, -1.2, 0.8, 1.5]))
 
 
 def test_no_gradient_flows_where_the_ratio_is_clipped_in_the_advantages_favour():
     log_prob = torch.tensor([math.log(1.5), math.log(0.5), 0.0], requires_grad=True)
     advantages = torch.tensor([1.0, -1.0, 1.0])
-    loss.policy_loss(log_prob, torch.zeros(3), advantages, clip=0.2).sum().backward()
+    loss.policy_loss(log_prob, torch.zeros(3), advantages, clip=torch.tensor(0.2)).sum().backward()
     torch.testing.assert_close(log_prob.grad, torch.tensor([0.0, 0.0, -1.0]))
 
 
 def test_the_value_loss_is_the_worse_of_plain_and_clipped():
     values, old, returns = torch.tensor([[2.0], [0.1]]), torch.zeros(2, 1), torch.tensor([[2.0], [1.0]])
-    clipped = loss.value_loss(values, old, returns, clip=0.5)
+    clipped = loss.value_loss(values, old, returns, clip=torch.tensor(0.5))
     torch.testing.assert_close(clipped, torch.tensor([[0.5 * 1.5**2], [0.5 * 0.9**2]]))
     torch.testing.assert_close(loss.value_loss(values, old, returns, clip=None), torch.tensor([[0.0], [0.405]]))
 

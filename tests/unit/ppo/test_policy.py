@@ -38,13 +38,14 @@ def test_frames_too_small_for_the_trunk_are_refused():
 
 def test_actions_are_drawn_with_their_probabilities(generator):
     probabilities = torch.tensor([0.1, 0.2, 0.7])
-    actions = sample(probabilities.log().expand(40_000, 3), generator)
+    clocks = torch.empty(40_000, 3).exponential_(generator=generator)
+    actions = sample(probabilities.log().expand(40_000, 3), clocks)
     frequencies = torch.bincount(actions, minlength=3) / 40_000
     torch.testing.assert_close(frequencies, probabilities, atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n_envs": 0}, {"minibatches": 2000}, {"learning_rate": 0.0}, {"gae_lambda": 1.5}, {"clip": -0.1}]
+    "bad", [{"n_envs": 0}, {"minibatches": 7}, {"learning_rate": 0.0}, {"gae_lambda": 1.5}, {"clip": -0.1}]
 )
 def test_impossible_hyper_parameters_are_refused_by_name(bad):
     with pytest.raises(UsageError, match=next(iter(bad))):
