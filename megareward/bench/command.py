@@ -41,13 +41,50 @@ def train(words: list[str], parse: Callable[..., Any]) -> int:
 
     speed = measure_training(config, pick_device(args.device), args.seconds)
     print(speed)
-    if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(speed.as_dict(), indent=1) + "\n")
+    write_json(args.json, speed.as_dict())
     return 0
 
 
-BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {"train": train}
+@dataclass(frozen=True)
+class BenchEmulatorArgs:
+    """Frames per second of the environments alone, under random actions."""
+
+    game: str = "breakout"
+    n_envs: tuple[int, ...] = (8, 32, 128)
+    """Numbers of environments to try."""
+    threads: tuple[int, ...] = (0,)
+    """Numbers of emulator threads to try; 0 is one per core. Mini games have none."""
+    seconds: float = 5.0
+    """Length of each measurement."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Where mini games are played; Atari games always run on the CPU."""
+    json: Path | None = None
+    """Also write the records into this file."""
+
+
+def emulator(words: list[str], parse: Callable[..., Any]) -> int:
+    args = parse(BenchEmulatorArgs, words, "bench emulator")
+    from megareward.bench.training import sweep_emulator
+    from megareward.training.run import pick_device
+
+    records = []
+    for record in sweep_emulator(args.game, args.n_envs, args.threads, args.seconds, pick_device(args.device)):
+        records.append(record)
+        print(
+            f"{record['game']:16} {record['n_envs']:7} environments {record['threads']:3} threads "
+            f"{record['frames_per_s']:14,.0f} frames/s"
+        )
+    write_json(args.json, records)
+    return 0
+
+
+def write_json(path: Path | None, record: Any) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {"emulator": emulator, "train": train}
 
 
 def command(words: list[str], parse: Callable[..., Any]) -> int:

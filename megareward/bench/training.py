@@ -1,12 +1,16 @@
 """Frames per second of the emulator alone and of a whole training run, side by side in one process."""
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 
 import torch
 
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.games import resolve_game
 from megareward.envs.interface import BatchedEnv
-from megareward.training.config import TrainConfig
+from megareward.envs.make import make_env
+from megareward.training.config import TrainConfig, env_config_class
 from megareward.training.loop import Trainer
 from megareward.training.provenance import provenance
 
@@ -62,6 +66,24 @@ def emulator_speed(env: BatchedEnv, seconds: float) -> float:
     begun = time.perf_counter()
     steps = steps_until(begun + seconds)
     return steps * env.n_envs * env.frame_skip / (time.perf_counter() - begun)
+
+
+def sweep_emulator(
+    game: str, n_envs: Sequence[int], threads: Sequence[int], seconds: float, device: torch.device
+) -> Iterator[dict[str, object]]:
+    """One record per number of environments and threads."""
+    game = resolve_game(game)
+    settings = env_config_class(game)()
+    for N in n_envs:
+        for number in threads if isinstance(settings, AtariConfig) else (0,):
+            config = replace(settings, threads=number) if isinstance(settings, AtariConfig) else settings
+            env = make_env(game, N, config, hide_score=False, device=device)
+            try:
+                speed = emulator_speed(env, seconds)
+            finally:
+                env.close()
+            where = torch.cuda.get_device_name(env.device) if env.device.type == "cuda" else "cpu"
+            yield {"game": game, "n_envs": N, "threads": number, "device": where, "frames_per_s": speed}
 
 
 def measure_training(config: TrainConfig, device: torch.device, seconds: float) -> TrainSpeed:
