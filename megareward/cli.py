@@ -1,5 +1,7 @@
 """The command line. Arguments are declared as dataclasses; torch is imported only by commands that compute."""
 
+import contextlib
+import io
 import sys
 import traceback
 from collections.abc import Callable
@@ -101,8 +103,7 @@ def train(words: list[str]) -> int:
     from megareward.training.run_folder import free_name
 
     out = args.out or free_name(Path("runs") / f"{config.game}-{config.method}-s{config.seed}")
-    how = {"minutes": args.minutes, "tensorboard": args.tensorboard, "quiet": args.quiet}
-    folder = start(config, out, **how)
+    folder = start(config, out, **how_to_run(args))
     if not args.quiet:
         finish(folder)
     return 0
@@ -126,11 +127,17 @@ def resume(words: list[str]) -> int:
     args = parse(ResumeArgs, words, "resume")
     from megareward.training.run import resume as resume_run
 
-    how = {"minutes": args.minutes, "tensorboard": args.tensorboard, "quiet": args.quiet}
-    folder = resume_run(args.run, device=args.device, **how)
+    folder = resume_run(args.run, device=args.device, **how_to_run(args))
     if not args.quiet:
         finish(folder)
     return 0
+
+
+def how_to_run(args: TrainArgs[Any, Any] | ResumeArgs) -> dict[str, Any]:
+    """Arguments that say how to run, not what."""
+    if args.minutes is not None and not args.minutes > 0:
+        raise UsageError(f"--minutes is {args.minutes:g}; it must be above 0.")
+    return {"minutes": args.minutes, "tensorboard": args.tensorboard, "quiet": args.quiet}
 
 
 def finish(folder: Any) -> None:
@@ -249,9 +256,24 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 
 
 def parse(kind: Any, words: list[str], command: str, default: Any = None) -> Any:
-    """Parse with tyro, which prints help and refuses typos with exit status 2."""
+    """Parse with tyro, which prints help and refuses typos with exit status 2.
+
+    A value that our own dataclasses refuse is a `UsageError` in the middle of that; tyro would print it in a box and
+    exit. The box is held back, and the error goes on to `main` as the one sentence it is.
+    """
     extra = {} if default is None else {"default": default}
-    return tyro.cli(kind, args=words, prog=f"megareward {command}", **extra)
+    held_back = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(held_back):
+            return tyro.cli(kind, args=words, prog=f"megareward {command}", **extra)
+    except SystemExit as ending:
+        behind = ending.__context__
+        while behind is not None and not isinstance(behind, UsageError):
+            behind = behind.__context__
+        if behind is not None:
+            raise behind from None
+        print(held_back.getvalue(), end="", file=sys.stderr)
+        raise
 
 
 def option(words: list[str], name: str, default: str) -> str:

@@ -1,10 +1,12 @@
 """Numbers as people write them: 80M, 500k, 2_000."""
 
 import re
+from decimal import Decimal
 
 from megareward.errors import UsageError
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_LARGEST = 10**15
 
 
 def parse_count(text: str) -> int:
@@ -13,7 +15,9 @@ def parse_count(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d*)?(?:e\d+)?)\s*([kmgb]?)", plain)
     if match is None:
         raise UsageError(f"'{text}' is no count; write it as 200000, 200k or 80M.")
-    number = float(match[1]) * _SIZES[match[2]]
+    number = Decimal(match[1]) * _SIZES[match[2]]  # exact, where a float would round
+    if number > _LARGEST:
+        raise UsageError(f"'{text}' is too large a count; the largest is 1e15.")
     if number != int(number):
         raise UsageError(f"'{text}' is not a whole number.")
     return int(number)

@@ -87,6 +87,8 @@ def sweep_emulator(
 
 
 def measure_training(config: TrainConfig, device: torch.device, seconds: float) -> TrainSpeed:
+    if device.type == "cuda":
+        torch.set_num_threads(1)  # as a run does
     trainer = Trainer(config, device)
     try:
         emulator = emulator_speed(trainer.env, seconds)

@@ -86,6 +86,14 @@ def list_checkpoints(folder: Path) -> list[Path]:
     return sorted(p for p in folder.glob("[0-9]*") if p.is_dir()) if folder.is_dir() else []
 
 
+def forget_newer(path: Path) -> None:
+    """Remove what lies after the checkpoint that a run goes on from. It was damaged and is no longer in the run's past;
+    kept, it would count as one of the last two."""
+    for newer in list_checkpoints(path.parent):
+        if newer > path:
+            shutil.rmtree(newer)
+
+
 def clear_scratch(folder: Path) -> None:
     for leftover in folder.glob(f"{_SCRATCH}*"):
         shutil.rmtree(leftover)

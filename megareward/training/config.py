@@ -56,8 +56,8 @@ class TrainConfig:
             raise UsageError(f"--frames is {self.frames}; it must be at least 1.")
         if not 0 <= self.seed < 2**31:
             raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
-        if self.checkpoint_minutes < 0:
-            raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must not be negative.")
+        if not self.checkpoint_minutes >= 0:
+            raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
 
     @property
     def spec(self) -> Method:
@@ -158,6 +158,8 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
 
 
 def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type], warn: Callable[[str], None]) -> Any:
+    if not isinstance(data, dict):
+        raise UsageError(f"{source} has {data!r} in place of the settings of {cls.__name__}.")
     hints = typing.get_type_hints(cls)
     names = [f.name for f in dataclasses.fields(cls)]
     if strange := sorted(set(data) - set(names)):
@@ -175,4 +177,7 @@ def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type
         elif typing.get_origin(kind) is tuple:  # JSON knows lists only
             value = tuple(value)
         values[name] = value
-    return cls(**values)
+    try:
+        return cls(**values)
+    except TypeError as why:
+        raise UsageError(f"{source} has a value of the wrong kind in {cls.__name__} ({why}).") from why

@@ -1,5 +1,6 @@
 """Files that are on the disk when we say so."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -17,3 +18,8 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def disk_is_full(why: OSError) -> bool:
+    """Whether a write failed for want of space, of quota, or because of a limit on the size of files."""
+    return why.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

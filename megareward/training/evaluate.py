@@ -1,7 +1,6 @@
 """Play whole games with a trained policy and report the raw scores."""
 
 import dataclasses
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from megareward.envs.interface import Step
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
 from megareward.ppo.policy import Policy, sample
@@ -17,6 +17,7 @@ from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
 from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import ScoreBook
+from megareward.types import Tensor
 
 MAX_ENVS = 16
 
@@ -53,30 +54,68 @@ def evaluate_run(
     """Play with the newest checkpoint of a run, under the run's own protocol; append the scores to eval.jsonl."""
     if episodes < 1:
         raise UsageError(f"--episodes is {episodes}; it must be at least 1.")
+    if not 0 <= seed < 2**31:
+        raise UsageError(f"--seed is {seed}; it must lie between 0 and {2**31 - 1}.")
     folder = RunFolder.open(path)
-    config = folder.config()
-    found = load_newest(folder.checkpoints, warn)
-    if found is None:
-        raise UsageError(f"{path} has no checkpoint yet; `megareward resume {path}` trains it first.")
-    _, tensors, state = found
-    weights = part(tensors, "policy")
-    n_streams = weights["value_head.weight"].shape[0]
-    scores = play(config, weights, n_streams, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
-    result = Evaluation(state["frames"], seed, greedy, scores)
-    with open(folder.path / "eval.jsonl", "a") as file:
-        file.write(json.dumps(dataclasses.asdict(result)) + "\n")
+    config = folder.config(warn)
+    weights, frames = policy_weights(folder, warn)
+    scores = play(config, weights, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
+    result = Evaluation(frames, seed, greedy, scores)
+    folder.append("eval.jsonl", dataclasses.asdict(result))
     return result
 
 
-@torch.no_grad()
+def policy_weights(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
+    """The policy of the newest whole checkpoint, and the frames it was trained for."""
+    found = load_newest(folder.checkpoints, warn)
+    if found is None:
+        raise UsageError(f"{folder.path} has no checkpoint yet; `megareward resume {folder.path}` trains it first.")
+    _, tensors, state = found
+    return part(tensors, "policy"), state["frames"]
+
+
+class Player:
+    """N games played by a policy that no longer learns; without weights, by dice."""
+
+    def __init__(
+        self, config: TrainConfig, weights: dict[str, Tensor] | None, n_envs: int, seed: int, device: torch.device
+    ) -> None:
+        self.device, self.seed = device, seed
+        self.env = make_env(config.game, n_envs, config.env, hide_score=config.hides_score, device=device)
+        env = self.env
+        self.policy: Policy | None = None
+        if weights is not None and config.spec.trains_policy:
+            n_streams = weights["value_head.weight"].shape[0]
+            self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy).to(device).eval()
+            self.policy.load_state_dict(weights)
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.rollout = Rollout(1, n_envs, env.frame_shape, config.policy.stack, 1, device, keeps_score=False)
+
+    def begin(self) -> Step:
+        step = self.env.reset(self.seed)
+        self.rollout.show(0, step)
+        return step
+
+    @torch.no_grad()
+    def step(self, greedy: bool = False) -> Step:
+        logits = torch.zeros(self.env.n_envs, self.env.n_actions, device=self.device)
+        if self.policy is not None:
+            logits, _ = self.policy(self.rollout.stack(0))
+        clocks = torch.empty_like(logits).exponential_(generator=self.generator)
+        self.env.send((logits.argmax(-1) if greedy else sample(logits, clocks)).to(self.env.device))
+        step = self.env.recv()
+        self.rollout.show(1, step)
+        self.rollout.roll()
+        return step
+
+
 def play(
     config: TrainConfig,
-    weights: dict[str, torch.Tensor],
-    n_streams: int,
+    weights: dict[str, Tensor] | None,
     episodes: int,
     *,
-    seed: int,
-    greedy: bool,
+    seed: int = 1_000_000,
+    greedy: bool = False,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[float]:
@@ -84,30 +123,28 @@ def play(
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    env = make_env(config.game, N, config.env, hide_score=config.hides_score, device=device)
-    policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy).to(device).eval()
-    policy.load_state_dict(weights)
-    generator = torch.Generator(device).manual_seed(seed)
-    rollout = Rollout(1, N, env.frame_shape, config.policy.stack, n_streams, device, keeps_score=False)
-    book = ScoreBook(N)
-    scores: list[float] = []
+    player, book, scores = Player(config, weights, N, seed, device), ScoreBook(N), list[float]()
     try:
-        rollout.show(0, env.reset(seed))
+        player.begin()
         while owed.any():
-            logits, _ = policy(rollout.stack(0))
-            if not config.spec.trains_policy:
-                logits = torch.zeros_like(logits)  # random play
-            clocks = torch.empty_like(logits).exponential_(generator=generator)
-            env.send((logits.argmax(-1) if greedy else sample(logits, clocks)).to(env.device))
-            step = env.recv()
-            rollout.show(1, step)
-            rollout.roll()
-            book.record(step)
+            book.record(player.step(greedy))
             for episode in book.close(0, 0):
                 if owed[episode.env]:
                     owed[episode.env] -= 1
                     scores.append(episode.score)
                     progress(len(scores), episodes)
     finally:
-        env.close()
+        player.env.close()
     return scores
+
+
+def film(
+    config: TrainConfig, weights: dict[str, Tensor] | None, *, steps: int = 200, seed: int = 1, device: torch.device
+) -> np.ndarray:
+    """(steps, px_h, px_w) frames of one game as the policy plays it."""
+    player = Player(config, weights, 1, seed, device)
+    try:
+        player.begin()
+        return np.stack([player.step().frames[0].cpu().numpy() for _ in range(steps)])
+    finally:
+        player.env.close()

@@ -111,7 +111,7 @@ class _Line:
 def count(number: float) -> str:
     """1234567 -> '1.23M'."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
+        if number >= 0.9995 * size:  # what would be rounded to 1000 of a size is 1 of the next
             return f"{number / size:.3g}{letter}"
     return f"{number:.0f}"
 

@@ -1,11 +1,10 @@
 """Start, continue and stop a run: the loop plus its folder, its logs, its checkpoints and the user's Ctrl-C."""
 
-import errno
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import torch
 
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
-from megareward.training.checkpoint import load_newest, save_checkpoint
+from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
 from megareward.training.config import TrainConfig
+from megareward.training.durable import disk_is_full
 from megareward.training.logger import Logger, count
 from megareward.training.loop import NotFiniteError, Trainer
 from megareward.training.provenance import provenance
@@ -29,65 +29,60 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def start(config: TrainConfig, out: Path, **how: Any) -> RunFolder:
-    """A new run in a new folder."""
+def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
+    """A new run in a new folder. `env` replaces the game the config names."""
     device = pick_device(config.device)
+    trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
     folder = RunFolder.create(out, config, provenance(device))
-    carry_on(folder, config, device, **how)
+    carry_on(folder, trainer, **how)
     return folder
 
 
-def resume(path: Path, *, device: str | None = None, **how: Any) -> RunFolder:
+def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
     """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
     folder = RunFolder.open(path)
     config = folder.config(warn)
-    carry_on(folder, config, pick_device(device or config.device), **how)
+    carry_on(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
 
 
 def carry_on(
     folder: RunFolder,
-    config: TrainConfig,
-    device: torch.device,
+    trainer: Trainer,
     *,
     minutes: float | None = None,
     tensorboard: bool = True,
     quiet: bool = False,
-    env: BatchedEnv | None = None,
 ) -> None:
     """Train until the frames are done, the minutes are over, or the user stops it. The folder always resumes."""
-    begun = time.monotonic()
+    begun, config = time.monotonic(), trainer.config
     folder.lock()
-    trainer = Trainer(config, device, env)
-    logger: Logger | None = None
     try:
         with full_disk_explained(folder.path):
             message = _restore(trainer, folder)
-            folder.note_process(trainer.frames, provenance(device))
+            folder.note_process(trainer.frames, provenance(trainer.device))
             logger = Logger(folder, trainer.frames, config.frames, tensorboard=tensorboard, quiet=quiet)
             if message:
                 logger.say(message)
-            with stop_signals() as stopped:
+            with closing(logger), stop_signals() as stopped:
                 saved_at = time.monotonic()
                 while trainer.iteration < config.iterations:
                     numbers, episodes = _iterate(trainer, folder)
                     logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
                     now = time.monotonic()
                     out_of_time = minutes is not None and now - begun > 60 * minutes
-                    if stopped or out_of_time or now - saved_at >= 60 * config.checkpoint_minutes:
+                    done = trainer.iteration == config.iterations
+                    if done or stopped or out_of_time or now - saved_at >= 60 * config.checkpoint_minutes:
                         _save(trainer, folder)
                         saved_at = time.monotonic()
                     if stopped or out_of_time:
                         why = f"Stopped by {stopped[0]}" if stopped else f"Stopped after {minutes:g} minutes"
-                        done = f"{count(trainer.frames)} of {count(config.frames)} frames"
-                        logger.say(f"{why} at {done}. `megareward resume {folder.path}` goes on.")
+                        where = f"{count(trainer.frames)} of {count(config.frames)} frames"
+                        logger.say(f"{why} at {where}. `megareward resume {folder.path}` goes on.")
                         if stopped:
                             raise KeyboardInterrupt
                         return
-                _save(trainer, folder)
     finally:
-        if logger is not None:
-            logger.close()
         trainer.env.close()
         folder.unlock()
 
@@ -104,6 +99,7 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
         return None
     path, tensors, state = found
     exact = trainer.load(tensors, state, path)
+    forget_newer(path)
     folder.cut_logs(state["log_sizes"])
     games = "" if exact else "; the emulator starts new episodes"
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
@@ -113,9 +109,11 @@ def _iterate(trainer: Trainer, folder: RunFolder) -> Any:
     try:
         return trainer.iterate()
     except NotFiniteError as broken:
+        saved = list_checkpoints(folder.checkpoints)
+        good = f"The last good checkpoint is {saved[-1]}; resume it, or" if saved else "Nothing was saved yet;"
         raise RunError(
-            f"'{broken.name}' became NaN or infinite at {count(trainer.frames)} frames. The last good checkpoint is in "
-            f"{folder.checkpoints}; resume it, or start again with a lower --ppo.learning-rate."
+            f"'{broken.name}' became NaN or infinite at {count(trainer.frames)} frames. {good} "
+            "start again with a lower --ppo.learning-rate."
         ) from broken
 
 
@@ -129,7 +127,7 @@ def full_disk_explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as why:
-        if why.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if disk_is_full(why):
             raise RunError(
                 f"No space is left for {path}; free some, then `megareward resume {path}` goes on "
                 "from the last checkpoint."

@@ -11,7 +11,7 @@ from typing import Any
 
 from megareward.errors import RunError, UsageError
 from megareward.training.config import CONFIG_VERSION, TrainConfig, from_dict, to_dict
-from megareward.training.durable import sync_folder, write_synced
+from megareward.training.durable import disk_is_full, sync_folder, write_synced
 
 LOGS = ("metrics.jsonl", "scores.jsonl")
 
@@ -34,14 +34,14 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
         except OSError as why:
-            raise UsageError(f"Cannot write to {path.parent} ({why.strerror}); choose another --out.") from why
+            raise _cannot_create(path, why) from why
         try:
             scratch.chmod(0o755)
             write_synced(scratch / "config.json", json.dumps(record, indent=1).encode())
             os.rename(scratch, path)
-        except OSError:
+        except OSError as why:
             shutil.rmtree(scratch, ignore_errors=True)
-            raise
+            raise _cannot_create(path, why) from why
         sync_folder(path.parent)
         return cls(path)
 
@@ -91,6 +91,7 @@ class RunFolder:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            self.unlock()
             raise UsageError(f"Another process is working on {self.path}; wait for it or stop it first.") from None
 
     def unlock(self) -> None:
@@ -100,8 +101,14 @@ class RunFolder:
 
     def note_process(self, frames: int, provenance: dict[str, Any]) -> None:
         """One line for every process that works on the run: a run may be resumed by other code on another machine."""
-        with open(self.path / "processes.jsonl", "a") as file:
-            file.write(json.dumps({"from_frames": frames, "provenance": provenance}) + "\n")
+        self.append("processes.jsonl", {"from_frames": frames, "provenance": provenance})
+
+    def append(self, log: str, row: dict[str, Any]) -> None:
+        """One more line, after dropping a last line that a kill or a full disk left unfinished."""
+        with open(self.path / log, "a+b") as file:
+            file.seek(0)
+            file.truncate(file.read().rfind(b"\n") + 1)
+            file.write(json.dumps(row).encode() + b"\n")
 
     def log_sizes(self) -> dict[str, int]:
         """Bytes of each log, safely on disk: what a checkpoint remembers."""
@@ -120,6 +127,12 @@ class RunFolder:
             path = self.path / log
             if path.exists():
                 os.truncate(path, min(sizes.get(log, 0), path.stat().st_size))
+
+
+def _cannot_create(path: Path, why: OSError) -> UsageError | RunError:
+    if disk_is_full(why):
+        return RunError(f"No space is left for {path}; free some or choose another --out.")
+    return UsageError(f"Cannot create {path} ({why.strerror}); choose another --out.")
 
 
 def is_run(path: Path) -> bool:
