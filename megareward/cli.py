@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
+from megareward.control.config import ControlConfig
 from megareward.errors import RunError, UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.quantities import parse_count, short_count
@@ -63,7 +64,7 @@ class TrainArgs(Generic[Reward, Env]):
     out: Path | None = None
     """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
     preset: str = "auto"
-    """auto (mini games: mini; Atari: paper), paper, released, many, mini, debug. Other options override it."""
+    """auto (mini games: mini; Atari: plain), plain, paper, released, many, mini, debug. Other options override it."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto takes a GPU if there is one."""
     minutes: float | None = None
@@ -78,9 +79,25 @@ class TrainArgs(Generic[Reward, Env]):
     """Say nothing while training."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
+    g_channel: Literal["auto", "yes", "no"] = "auto"
+    """Whether the policy sees g as an extra channel. auto: with every method that does not use the score (paper)."""
+    control: ControlConfig = field(default_factory=ControlConfig)
 
 
-SHARED = ("game", "frames", "seed", "device", "checkpoint_minutes", "show_score", "ppo", "policy", "reward", "env")
+SHARED = (
+    "game",
+    "frames",
+    "seed",
+    "device",
+    "checkpoint_minutes",
+    "show_score",
+    "ppo",
+    "policy",
+    "g_channel",
+    "control",
+    "reward",
+    "env",
+)
 """Arguments that are part of the run's config; the others only say how to run it."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from megareward.analysis.report import describe_run, draw_curve, draw_strip
 from megareward.training.config import TrainConfig, with_preset
-from megareward.training.evaluate import film, play, policy_weights
+from megareward.training.evaluate import film, newest_tensors, play
 from megareward.training.run import pick_device, start
 from megareward.training.run_folder import free_name
 
@@ -27,9 +27,9 @@ def main() -> int:
         f"Random play on {GAME} scores {random_score:.2f}. Training an agent; Ctrl-C stops and saves.", file=sys.stderr
     )
     folder = start(config, free_name(Path("runs") / "play"))
-    weights = policy_weights(folder, print)[0]
+    learnt = newest_tensors(folder, print)[0]
     draw_curve(folder.path, folder.path / "curve.png", random_score)
-    draw_strip(film(config, weights, device=device), folder.path / "play.png")
+    draw_strip(film(config, learnt, device=device), folder.path / "play.png")
     print(describe_run(folder.path, random_score))
     print(
         f"Pictures: {folder.path / 'curve.png'}, {folder.path / 'play.png'}. It took {time.monotonic() - begun:.0f} s."

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from megareward.errors import UsageError, suggestion
-from megareward.rewards.settings import ExtrinsicConfig, NoSettings
+from megareward.rewards.settings import (
+    CountConfig,
+    CuriosityConfig,
+    DirConfig,
+    ExtrinsicConfig,
+    MegaConfig,
+    NoSettings,
+    RndConfig,
+)
 
 if TYPE_CHECKING:
     from megareward.rewards.contract import RewardStream, World
@@ -29,6 +37,8 @@ class Method:
     """Only such a method is ever handed the game's rewards, and only for such a method may the score stay visible."""
     trains_policy: bool = True
     """False: actions are uniformly random and no network learns."""
+    needs_control: bool = False
+    """True: the reward is made of the control map, so the tracker runs whether or not the policy sees g."""
 
     def build(self, config: Any, world: "World") -> "list[RewardStream]":
         builder: Callable[[Any, World], list[RewardStream]] = importlib.import_module(self.module).build
@@ -38,6 +48,31 @@ class Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        Method(
+            "mega",
+            "Mega-reward: growth of control.",
+            MegaConfig,
+            "megareward.rewards.mega",
+            uses_score=False,
+            needs_control=True,
+        ),
+        Method(
+            "dir",
+            "Direct control only: mega-reward without latent control.",
+            DirConfig,
+            "megareward.rewards.dir",
+            uses_score=False,
+            needs_control=True,
+        ),
+        Method("rnd", "Random network distillation: new frames.", RndConfig, "megareward.rewards.rnd", False),
+        Method(
+            "curiosity",
+            "Curiosity: frames that the dynamics model does not foresee.",
+            CuriosityConfig,
+            "megareward.rewards.curiosity",
+            uses_score=False,
+        ),
+        Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count", False),
         Method("extrinsic", "PPO on the game's score (Ex-PPO).", ExtrinsicConfig, "megareward.rewards.extrinsic", True),
         Method("random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", False, False),
     )

@@ -1,7 +1,10 @@
-"""What a reward is: it reads a recorded rollout and returns one number per transition."""
+"""What a reward is: it reads a recorded rollout and returns one number per transition.
+
+Scaling, weighting and adding up happen once, outside (`mixing`, `training.loop`): a reward returns raw numbers.
+"""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -21,6 +24,18 @@ class World:
 
 
 @dataclass(frozen=True)
+class ControlRecord:
+    """What the control tracker said of each frame while it was played. All zero at the first frame of an episode."""
+
+    direct: Float[Tensor, "T_plus_1 N HW"]
+    """Eq. 3: what the last action controls directly."""
+    g: Float[Tensor, "T_plus_1 N HW"]
+    """Eq. 10: accumulated control."""
+    growth: Float[Tensor, "T N"]
+    """Eq. 11 for each transition, in the form that the control settings ask for."""
+
+
+@dataclass(frozen=True)
 class Recorded:
     """T steps of N environments as the agent saw them: frame t, action t, frame t+1. See `envs.interface`."""
 
@@ -31,6 +46,8 @@ class Recorded:
     truncated: Bool[Tensor, "T_plus_1 N"]
     r_ext: Float[Tensor, "T N"] | None
     """The game's rewards; None unless the method declares that it uses the score."""
+    control: ControlRecord | None = None
+    """None where no tracker runs."""
 
     @property
     def real(self) -> Bool[Tensor, "T N"]:
@@ -65,4 +82,10 @@ class Stateless:
         assert not state, f"a reward without state was given {sorted(state)}"
 
 
-RewardStream = tuple[Stream, Reward]
+class RewardStream(NamedTuple):
+    """A reward and how it enters the advantage."""
+
+    stream: Stream
+    reward: Reward
+    normalise: bool
+    """Divide by the running standard deviation of the discounted return (`mixing`)."""

@@ -16,4 +16,4 @@ class Extrinsic(Stateless):
 
 
 def build(config: ExtrinsicConfig, world: World) -> list[RewardStream]:
-    return [(Stream("extrinsic", config.discount, episodic=True), Extrinsic(config))]
+    return [RewardStream(Stream("extrinsic", config.discount, episodic=True), Extrinsic(config), normalise=False)]

@@ -3,6 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from megareward.errors import UsageError
+
+
+def _require(holds: bool, name: str, value: object, remedy: str) -> None:
+    if not holds:
+        raise UsageError(f"--reward.{name} is {value}; {remedy}.")
+
 
 @dataclass(frozen=True)
 class NoSettings:
@@ -17,3 +24,114 @@ class ExtrinsicConfig:
     """sign: every reward becomes -1, 0 or 1 (Mnih 2015; R15). none: the raw score."""
     discount: float = 0.99
     """Per agent step."""
+
+
+@dataclass(frozen=True)
+class MegaConfig:
+    """Mega-reward. The form of g and of Eq. 11 is set with the control models (--control.latent.*)."""
+
+    discount: float = 0.99
+    """Per agent step (paper: PPO's)."""
+    episodic: bool = True
+    """g is cleared when an episode ends and grows anew: were the end no end, dying would pay."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (paper: no word; the authors' code divides by the std)."""
+
+
+@dataclass(frozen=True)
+class DirConfig:
+    """Direct control only: the paper's Dir, in a form that carries information. See docs/methods.md."""
+
+    form: Literal["positive", "count"] = "positive"
+    """[dir-1] positive: the positive part of each cell's change, summed. count: 1 / sqrt(visits of the most attended
+    cell). Paper: the plain sum of changes, which is always 0."""
+    discount: float = 0.99
+    """Per agent step (paper: PPO's)."""
+    episodic: bool = True
+    """As with mega, so that the two differ in the reward alone; and direct control starts anew with every episode."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return."""
+
+
+@dataclass(frozen=True)
+class RndConfig:
+    """Random network distillation (Burda et al. 2018b)."""
+
+    learning_rate: float = 1e-4
+    """Of the predictor's Adam (source)."""
+    epochs: int = 4
+    """Passes over each rollout (source)."""
+    minibatches: int = 4
+    """Gradient steps per pass (source)."""
+    update_fraction: float | None = None
+    """Share of a rollout's frames that a pass learns from. None: 32 / environments, at most 1 (source), so that more
+    environments do not make novelty wear off faster."""
+    discount: float = 0.99
+    """Per agent step (source)."""
+    episodic: bool = False
+    """False: the return flows on after an episode's end, so death costs only the way back (source)."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (source)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
+
+
+@dataclass(frozen=True)
+class CuriosityConfig:
+    """Prediction error of the dynamics in feature space (Burda et al. 2018a)."""
+
+    features: Literal["random", "inverse"] = "random"
+    """random: a frozen random network (source's default). inverse: trained to tell the action between two frames."""
+    learning_rate: float = 1e-4
+    """Of Adam (source)."""
+    epochs: int = 3
+    """Passes over each rollout (source)."""
+    minibatches: int = 8
+    """Gradient steps per pass (source)."""
+    update_fraction: float = 1.0
+    """Share of a rollout's transitions that a pass learns from (source: all)."""
+    normalise_frames: int = 10_000
+    """The first frames, from which each pixel's mean and the one std are taken; fixed afterwards (source)."""
+    discount: float = 0.99
+    """Per agent step (source)."""
+    episodic: bool = False
+    """False: death is no end (source)."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (source)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
+        _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
+@dataclass(frozen=True)
+class CountConfig:
+    """Count-based novelty: phi-EB pseudo-counts (Martin et al. 2017) or SimHash (Tang et al. 2017)."""
+
+    kind: Literal["phi-eb", "simhash"] = "phi-eb"
+    """Which counts (the paper cites Martin et al.)."""
+    beta: float = 0.05
+    """Factor of the bonus (Martin et al.; Tang et al.: 0.01). Without effect while `normalise` is on."""
+    bits: int = 64
+    """simhash: length of a hash, at most 64. Fewer bits make more frames the same. Tang et al.: 256 of other features."""
+    normalise_frames: int = 10_000
+    """simhash: the first frames, from which each pixel's mean is taken; fixed afterwards (ours)."""
+    discount: float = 0.99
+    """Per agent step (ours: PPO's)."""
+    episodic: bool = False
+    """False: what is new stays new beyond an episode's end (ours, as for rnd)."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours)."""
+
+    def __post_init__(self) -> None:
+        _require(self.beta > 0, "beta", self.beta, "use a factor above 0")
+        _require(1 <= self.bits <= 64, "bits", self.bits, "use 1 to 64")
+        _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
+def _check_training(learning_rate: float, epochs: int, minibatches: int, fraction: float | None) -> None:
+    _require(learning_rate > 0, "learning-rate", learning_rate, "use a rate above 0")
+    _require(epochs >= 1, "epochs", epochs, "use at least 1")
+    _require(minibatches >= 1, "minibatches", minibatches, "use at least 1")
+    _require(fraction is None or 0 < fraction <= 1, "update-fraction", fraction, "use a share in (0, 1]")

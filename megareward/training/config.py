@@ -6,6 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from megareward.control.config import ControlConfig
+from megareward.control.config import mini as mini_control
+from megareward.control.config import paper as literal_control
+from megareward.control.config import released as released_control
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.games import resolve_game
 from megareward.envs.mini import MINI_CONFIGS, MiniConfig
@@ -39,6 +43,9 @@ class TrainConfig:
     """Time between checkpoints; 0 saves after every update."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
+    g_channel: Literal["auto", "yes", "no"] = "auto"
+    """Whether the policy sees g as an extra channel. auto: with every method that does not use the score (paper)."""
+    control: ControlConfig = field(default_factory=ControlConfig)
     reward: Any = None
     """Settings of the method; its defaults if None."""
     env: AtariConfig | MiniConfig = None  # type: ignore[assignment]
@@ -73,6 +80,24 @@ class TrainConfig:
         return {"auto": not self.spec.uses_score, "yes": False, "no": True}[self.show_score]
 
     @property
+    def shows_g(self) -> bool:
+        """Whether the policy sees g."""
+        plays_by_itself = self.spec.trains_policy and not self.spec.uses_score
+        return {"auto": plays_by_itself, "yes": self.spec.trains_policy, "no": False}[self.g_channel]
+
+    @property
+    def tracks_control(self) -> bool:
+        """Whether control models learn and the tracker runs."""
+        return self.shows_g or self.spec.needs_control
+
+    @property
+    def warmup_iterations(self) -> int:
+        """Rollouts of random actions in which only models learn: the same for every method of the play protocol."""
+        if self.spec.uses_score or not self.spec.trains_policy:
+            return 0
+        return -(-self.control.warmup_steps // self.ppo.batch)
+
+    @property
     def frames_per_iteration(self) -> int:
         return self.ppo.batch * (self.env.frame_skip if isinstance(self.env, AtariConfig) else 1)
 
@@ -91,14 +116,24 @@ def env_config_class(game: str) -> type[AtariConfig] | type[MiniConfig]:
 
 
 def paper(config: TrainConfig) -> TrainConfig:
-    """The paper's text: PPO with its published Atari settings, 8 environments."""
-    return replace(config, ppo=PPOConfig(), policy=PolicyConfig())
+    """The paper's text, literally: PPO with its published Atari settings, sparsemax, Eq. 10 and 11 as printed."""
+    return replace(config, ppo=PPOConfig(), policy=PolicyConfig(), control=literal_control(config.control))
 
 
 def released(config: TrainConfig) -> TrainConfig:
-    """The authors' code: as `paper`, with advantages normalised over the rollout and 32 features in the third layer."""
-    ppo = PPOConfig(normalise_advantages="rollout")
-    return replace(config, ppo=ppo, policy=PolicyConfig(trunk="nature-32"))
+    """What the authors' code does, without its hand-made settings per game; the policy sees no g."""
+    return replace(
+        config,
+        ppo=PPOConfig(normalise_advantages="rollout"),
+        policy=PolicyConfig(trunk="nature-32"),
+        control=released_control(config.control),
+        g_channel="no",
+    )
+
+
+def plain(config: TrainConfig) -> TrainConfig:
+    """The default for Atari: the paper's PPO, with the control models' settings that measured best."""
+    return config
 
 
 def many(config: TrainConfig) -> TrainConfig:
@@ -116,22 +151,23 @@ def many(config: TrainConfig) -> TrainConfig:
 def mini(config: TrainConfig) -> TrainConfig:
     """Small worlds on two cores: 32 environments, a small network, a high constant-ish learning rate."""
     ppo = PPOConfig(n_envs=32, rollout=64, minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2, clip_decays=False)
-    return replace(config, ppo=ppo)
+    return replace(config, ppo=ppo, control=mini_control(config.control))
 
 
 def debug(config: TrainConfig) -> TrainConfig:
     """Everything tiny: finishes in seconds, learns nothing."""
     ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
-    return replace(config, ppo=ppo, checkpoint_minutes=0.0, frames=min(config.frames, 96))
+    control = replace(mini_control(config.control), batch=8, warmup_steps=24)
+    return replace(config, ppo=ppo, control=control, checkpoint_minutes=0.0, frames=min(config.frames, 96))
 
 
-PRESETS = {"paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
+PRESETS = {"plain": plain, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
 
 
 def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
-    """Apply a named preset; `auto` is `mini` for mini games and `paper` for Atari."""
+    """Apply a named preset; `auto` is `mini` for mini games and `plain` for Atari."""
     if preset == "auto":
-        preset = "mini" if config.is_mini else "paper"
+        preset = "mini" if config.is_mini else "plain"
     if preset not in PRESETS:
         known = ", ".join(["auto", *PRESETS])
         raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from megareward.control.models import ControlModels
+from megareward.control.tracker import ControlTracker
 from megareward.envs.interface import Step
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
 from megareward.ppo.policy import Policy, sample
 from megareward.training.checkpoint import load_newest, part
 from megareward.training.config import TrainConfig
+from megareward.training.loop import as_channel
 from megareward.training.rollout import Rollout
 from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import ScoreBook
@@ -58,60 +61,80 @@ def evaluate_run(
         raise UsageError(f"--seed is {seed}; it must lie between 0 and {2**31 - 1}.")
     folder = RunFolder.open(path)
     config = folder.config(warn)
-    weights, frames = policy_weights(folder, warn)
-    scores = play(config, weights, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
+    learnt, frames = newest_tensors(folder, warn)
+    scores = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
     result = Evaluation(frames, seed, greedy, scores)
     folder.append("eval.jsonl", dataclasses.asdict(result))
     return result
 
 
-def policy_weights(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
-    """The policy of the newest whole checkpoint, and the frames it was trained for."""
+def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
+    """All tensors of the newest whole checkpoint, and the frames it was trained for."""
     found = load_newest(folder.checkpoints, warn)
     if found is None:
         raise UsageError(f"{folder.path} has no checkpoint yet; `megareward resume {folder.path}` trains it first.")
     _, tensors, state = found
-    return part(tensors, "policy"), state["frames"]
+    return tensors, state["frames"]
 
 
 class Player:
-    """N games played by a policy that no longer learns; without weights, by dice."""
+    """N games played by what a checkpoint holds, which no longer learns; without it, by dice."""
 
     def __init__(
-        self, config: TrainConfig, weights: dict[str, Tensor] | None, n_envs: int, seed: int, device: torch.device
+        self, config: TrainConfig, learnt: dict[str, Tensor] | None, n_envs: int, seed: int, device: torch.device
     ) -> None:
         self.device, self.seed = device, seed
         self.env = make_env(config.game, n_envs, config.env, hide_score=config.hides_score, device=device)
         env = self.env
         self.policy: Policy | None = None
-        if weights is not None and config.spec.trains_policy:
+        self.tracker: ControlTracker | None = None
+        n_cells = 0
+        if learnt is not None and config.spec.trains_policy:
+            weights = part(learnt, "policy")
             n_streams = weights["value_head.weight"].shape[0]
-            self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy).to(device).eval()
-            self.policy.load_state_dict(weights)
+            self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy, int(config.shows_g))
+            self.policy.to(device).eval().load_state_dict(weights)
+        if learnt is not None and config.tracks_control:
+            models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
+            models.load_state_dict(part(learnt, "control"))
+            self.tracker = ControlTracker(models, n_envs, seed)
+            n_cells = models.grid.n_cells
+        self.shows_g = config.shows_g
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.rollout = Rollout(1, n_envs, env.frame_shape, config.policy.stack, 1, device, keeps_score=False)
+        self.rollout = Rollout(1, n_envs, env.frame_shape, config.policy.stack, 1, device, False, n_cells)
 
     def begin(self) -> Step:
         step = self.env.reset(self.seed)
         self.rollout.show(0, step)
+        self._track(0)
         return step
 
     @torch.no_grad()
     def step(self, greedy: bool = False) -> Step:
         logits = torch.zeros(self.env.n_envs, self.env.n_actions, device=self.device)
         if self.policy is not None:
-            logits, _ = self.policy(self.rollout.stack(0))
+            extra = as_channel(self.rollout.g[0], self.tracker.models) if self.tracker and self.shows_g else None
+            logits, _ = self.policy(self.rollout.stack(0), extra)
         clocks = torch.empty_like(logits).exponential_(generator=self.generator)
-        self.env.send((logits.argmax(-1) if greedy else sample(logits, clocks)).to(self.env.device))
+        actions = logits.argmax(-1) if greedy else sample(logits, clocks)
+        self.env.send(actions.to(self.env.device))
         step = self.env.recv()
+        self.rollout.actions[0] = actions
         self.rollout.show(1, step)
+        self._track(1)
         self.rollout.roll()
         return step
+
+    def _track(self, t: int) -> None:
+        if self.tracker is not None:
+            rollout = self.rollout
+            control = self.tracker.step(rollout.stack(t), rollout.actions[0], rollout.first[t])
+            rollout.judge(t, control.direct, control.g, control.reward)
 
 
 def play(
     config: TrainConfig,
-    weights: dict[str, Tensor] | None,
+    learnt: dict[str, Tensor] | None,
     episodes: int,
     *,
     seed: int = 1_000_000,
@@ -123,7 +146,7 @@ def play(
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, book, scores = Player(config, weights, N, seed, device), ScoreBook(N), list[float]()
+    player, book, scores = Player(config, learnt, N, seed, device), ScoreBook(N), list[float]()
     try:
         player.begin()
         while owed.any():
@@ -139,10 +162,10 @@ def play(
 
 
 def film(
-    config: TrainConfig, weights: dict[str, Tensor] | None, *, steps: int = 200, seed: int = 1, device: torch.device
+    config: TrainConfig, learnt: dict[str, Tensor] | None, *, steps: int = 200, seed: int = 1, device: torch.device
 ) -> np.ndarray:
     """(steps, px_h, px_w) frames of one game as the policy plays it."""
-    player = Player(config, weights, 1, seed, device)
+    player = Player(config, learnt, 1, seed, device)
     try:
         player.begin()
         return np.stack([player.step().frames[0].cpu().numpy() for _ in range(steps)])

@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
-from megareward.envs.interface import BatchedEnv
+from megareward.control.models import ControlModels
+from megareward.control.tracker import ControlTracker
+from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.make import make_env
 from megareward.errors import RunError, UsageError
 from megareward.graphs import Replay
@@ -20,6 +22,7 @@ from megareward.ppo.loss import log_prob_of
 from megareward.ppo.policy import Policy, sample
 from megareward.ppo.update import PPO, Samples, mixed_precision
 from megareward.rewards.contract import World
+from megareward.rewards.mixing import ReturnScale
 from megareward.training import checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
@@ -36,11 +39,18 @@ class Trainer:
         ppo = config.ppo
         self.env = env or make_env(config.game, ppo.n_envs, config.env, hide_score=config.hides_score, device=device)
         env = self.env
+        self.tracker: ControlTracker | None = None
+        if config.tracks_control:
+            self.models = ControlModels(config.control, env.frame_shape, env.n_actions, device, config.seed)
+            self.tracker = ControlTracker(self.models, env.n_envs, config.seed)
         world = World(env.n_envs, env.n_actions, env.frame_shape, device, config.seed)
         self.streams = config.spec.build(config.reward, world)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(config.seed)
-            self.policy = Policy(env.frame_shape, env.n_actions, max(len(self.streams), 1), config.policy).to(device)
+            self.policy = Policy(
+                env.frame_shape, env.n_actions, max(len(self.streams), 1), config.policy, int(config.shows_g)
+            ).to(device)
+        self.scales = [ReturnScale(env.n_envs, stream.discount, device) for stream, _, _ in self.streams]
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.rollout = Rollout(
             ppo.rollout,
@@ -50,22 +60,27 @@ class Trainer:
             max(len(self.streams), 1),
             device,
             keeps_score=config.spec.uses_score,
+            n_cells=self.models.grid.n_cells if self.tracker else 0,
         )
-        self.ppo = PPO(self.policy, lambda index: (self.rollout.stacks(index), None), ppo)
+        self.ppo = PPO(self.policy, self.observe, ppo)
         self.now = torch.zeros((), dtype=torch.int64, device=device)
+        self.skilled = torch.ones((), device=device)
         self.clocks = torch.zeros(env.n_envs, env.n_actions, device=device)
         self.decide = Replay(self._decide, enabled=device.type == "cuda" and ppo.cuda_graphs)
         self.score_book = ScoreBook(env.n_envs)
         self.iteration = 0
         self.frames = 0
-        self.begun = False
 
     # The order of events -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the games of a new run."""
-        self.rollout.show(0, self.env.reset(self.config.seed))
-        self.begun = True
+        self._open(self.env.reset(self.config.seed))
+
+    def _open(self, step: Step) -> None:
+        self.rollout.show(0, step)
+        if self.tracker is not None:
+            self._track(0)
 
     def iterate(self) -> tuple[dict[str, float], list[Episode]]:
         """One rollout and everything that is learnt from it."""
@@ -74,7 +89,12 @@ class Trainer:
         metrics: dict[str, Tensor] = {}
         if self.config.spec.trains_policy:
             metrics |= self.learn()
+            clock.lap("learn")
             metrics |= self.update_rewards()
+            clock.lap("reward")
+        if self.tracker is not None:
+            metrics |= self.update_control()
+            clock.lap("control")
         self.rollout.roll()
         numbers = self.read(metrics)
         clock.lap("learn")
@@ -90,6 +110,7 @@ class Trainer:
         rollout, env = self.rollout, self.env
         for t in range(rollout.T):
             self.now.fill_(t)
+            self.skilled.fill_(float(not self.warming_up))
             self.clocks.exponential_(generator=self.generator)
             env.send(self.decide().to(env.device))
             clock.lap("act")
@@ -97,22 +118,49 @@ class Trainer:
             clock.lap("emulate")
             self.score_book.record(step)
             rollout.show(t + 1, step)
+            if self.tracker is not None:
+                self._track(t + 1)
+                clock.lap("track")
         if self.config.spec.trains_policy:
-            rollout.values[rollout.T] = self._evaluate(rollout.stack(rollout.T))[1]
+            self.now.fill_(rollout.T)
+            rollout.values[rollout.T] = self._evaluate(self._at(self.now))[1]
 
     def _decide(self) -> Int[Tensor, "N"]:
         """Act on frame `now` with the dice in `clocks`; the decision goes into the rollout."""
+        logits, values = torch.zeros_like(self.clocks), torch.zeros_like(self.rollout.values[0])
         if self.config.spec.trains_policy:
-            logits, values = self._evaluate(self.rollout.stack(self.now))
-        else:
-            logits, values = torch.zeros_like(self.clocks), torch.zeros_like(self.rollout.values[0])
+            learnt, values = self._evaluate(self._at(self.now))
+            logits = learnt * self.skilled  # random while warming up
         actions = sample(logits, self.clocks)
         self.rollout.act(self.now, actions, log_prob_of(logits, actions), values)
         return actions
 
-    def _evaluate(self, stack: UInt8[Tensor, "N C px_h px_w"]) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N S"]]:
+    def _track(self, t: int) -> None:
+        """What is under control at frame t, given the action that led there."""
+        assert self.tracker is not None
+        rollout = self.rollout
+        control = self.tracker.step(rollout.stack(t), rollout.actions[max(t - 1, 0)], rollout.first[t])
+        rollout.judge(t, control.direct, control.g, control.reward)
+
+    def _at(self, t: Int[Tensor, ""]) -> Int[Tensor, "N"]:
+        """The samples of frame t."""
+        N = self.env.n_envs
+        return t * N + torch.arange(N, device=self.device)
+
+    def observe(self, index: Int[Tensor, "B"]) -> tuple[UInt8[Tensor, "B C px_h px_w"], Tensor | None]:
+        """What the policy sees of any samples of the rollout: the stack and, if it is shown, g as a picture."""
+        extra = None
+        if self.config.shows_g:
+            extra = as_channel(self.rollout.g.flatten(0, 1)[index], self.models)
+        return self.rollout.stacks(index), extra
+
+    def _evaluate(self, index: Int[Tensor, "N"]) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N S"]]:
         with torch.no_grad(), mixed_precision(self.device, self.config.ppo):
-            return self.policy(stack)
+            return self.policy(*self.observe(index))
+
+    @property
+    def warming_up(self) -> bool:
+        return self.iteration < self.config.warmup_iterations
 
     def learn(self) -> dict[str, Tensor]:
         """Rewards, advantages, PPO."""
@@ -120,8 +168,11 @@ class Trainer:
         recorded = rollout.recorded()
         metrics: dict[str, Tensor] = {}
         advantages, returns = [], []
-        for s, (stream, reward) in enumerate(self.streams):
+        for s, (stream, reward, normalise) in enumerate(self.streams):
             rewards = reward.compute(recorded) * recorded.real  # nothing is earned by a reset
+            metrics[f"reward/{stream.name}"] = rewards.mean()
+            if normalise:
+                rewards = self.scales[s].scale(rewards, recorded.real)
             values = rollout.values[..., s]
             advantage = gae(
                 rewards,
@@ -135,8 +186,9 @@ class Trainer:
             )
             advantages.append(stream.weight * advantage)
             returns.append(advantage + values[:-1])
-            metrics[f"reward/{stream.name}"] = rewards.mean()
             metrics[f"advantage/{stream.name}"] = advantage.abs().mean()
+        if self.warming_up:
+            return metrics
         samples = Samples(
             actions=rollout.actions.flatten(),
             log_probs=rollout.log_probs.flatten(),
@@ -152,9 +204,15 @@ class Trainer:
     def update_rewards(self) -> dict[str, Tensor]:
         recorded = self.rollout.recorded()
         metrics: dict[str, Tensor] = {}
-        for stream, reward in self.streams:
+        for stream, reward, _ in self.streams:
             metrics |= {f"{stream.name}/{name}": value for name, value in reward.update(recorded).items()}
         return metrics
+
+    def update_control(self) -> dict[str, Tensor]:
+        rollout = self.rollout
+        numbers = self.models.update(rollout.all_frames, rollout.actions, rollout.all_first)
+        numbers["control/g"] = float(rollout.g.sum(-1).mean())
+        return {name: torch.tensor(number, device=self.device) for name, number in numbers.items()}
 
     def read(self, metrics: dict[str, Tensor]) -> dict[str, float]:
         """Bring the metrics home in one transfer; stop the run if anything it learns from or with is not finite."""
@@ -172,16 +230,19 @@ class Trainer:
     # Saving ------------------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
-        rewards = {f"{i}": reward.state_dict() for i, (_, reward) in enumerate(self.streams)}
-        env_state = self.env.state_dict()
-        return {
-            **checkpoint.prefixed("policy", self.policy.state_dict()),
-            **checkpoint.prefixed("optimiser", checkpoint.optimiser_tensors(self.ppo.optimiser)),
-            **checkpoint.prefixed("rollout", self.rollout.state_dict()),
-            **checkpoint.prefixed("env", env_state or {}),
-            **{k: v for i, state in rewards.items() for k, v in checkpoint.prefixed(f"reward.{i}", state).items()},
-            "generator": self.generator.get_state(),
+        parts: dict[str, dict[str, Tensor]] = {
+            "policy": self.policy.state_dict(),
+            "optimiser": checkpoint.optimiser_tensors(self.ppo.optimiser),
+            "rollout": self.rollout.state_dict(),
+            "env": self.env.state_dict() or {},
+            "dice": {"state": self.generator.get_state()},
         }
+        for i, (_, reward, _) in enumerate(self.streams):
+            parts[f"reward.{i}"] = reward.state_dict()
+            parts[f"scale.{i}"] = self.scales[i].state_dict()
+        if self.tracker is not None:
+            parts |= {"control": self.models.state_dict(), "tracker": self.tracker.state_dict()}
+        return {name: t for prefix, part in parts.items() for name, t in checkpoint.prefixed(prefix, part).items()}
 
     def state(self) -> dict[str, Any]:
         return {
@@ -206,9 +267,13 @@ class Trainer:
         except RuntimeError as mismatch:
             raise UsageError(f"{source} does not fit this run's network: {mismatch}") from mismatch
         checkpoint.load_optimiser_tensors(self.ppo.optimiser, part(tensors, "optimiser"))
-        for i, (_, reward) in enumerate(self.streams):
+        for i, (_, reward, _) in enumerate(self.streams):
             reward.load_state_dict(part(tensors, f"reward.{i}"))
-        self.generator.set_state(tensors["generator"])
+            self.scales[i].load_state_dict(part(tensors, f"scale.{i}"))
+        if self.tracker is not None:
+            self.models.load_state_dict(part(tensors, "control"))
+        # Before 0.1 the dice had no prefix of their own.
+        self.generator.set_state(tensors["dice.state"] if "dice.state" in tensors else tensors["generator"])
         self.iteration, self.frames = state["iteration"], state["frames"]
         env_state = part(tensors, "env")
         exact = bool(env_state)
@@ -216,12 +281,21 @@ class Trainer:
         if exact:
             self.env.load_state_dict(env_state)
             self.rollout.load_state_dict(part(tensors, "rollout"))
-            self.begun = True
+            if self.tracker is not None:
+                self.tracker.load_state_dict(part(tensors, "tracker"))
         else:
             # A new seed, or every restart would replay the same episodes.
-            self.rollout.show(0, self.env.reset((self.config.seed + 1_000_003 * self.iteration) % 2**31))
-            self.begun = True
+            self._open(self.env.reset((self.config.seed + 1_000_003 * self.iteration) % 2**31))
         return exact
+
+
+def as_channel(g: Float[Tensor, "B HW"], models: ControlModels) -> Float[Tensor, "B 1 px_h px_w"]:
+    """g painted over the frame, cell by cell; without clipping it is scaled to [0, 1] by its bound 1 / (1 - rho)."""
+    grid, latent = models.grid, models.config.latent
+    if not latent.clip:
+        g = g * (1 - latent.rho)
+    cells = g[..., None, None].expand(-1, -1, grid.cell_h, grid.cell_w)  # (B, HW, cell_h, cell_w)
+    return grid.to_frames(cells)[:, None]
 
 
 class NotFiniteError(RunError):

@@ -3,7 +3,7 @@
 import torch
 
 from megareward.envs.interface import Step
-from megareward.rewards.contract import Recorded
+from megareward.rewards.contract import ControlRecord, Recorded
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
@@ -19,7 +19,9 @@ class Rollout:
         n_streams: int,
         device: torch.device,
         keeps_score: bool,
+        n_cells: int = 0,
     ) -> None:
+        """`n_cells` is the size of the control map, or 0 where no tracker runs."""
         self.T, self.n_envs, self.history = T, n_envs, stack - 1
         self.device = device
         self.all_frames = torch.zeros(self.history + T + 1, n_envs, *frame_shape, dtype=torch.uint8, device=device)
@@ -30,6 +32,9 @@ class Rollout:
         self.log_probs = torch.zeros(T, n_envs, device=device)
         self.values = torch.zeros(T + 1, n_envs, n_streams, device=device)
         self.r_ext = torch.zeros(T, n_envs, device=device) if keeps_score else None
+        self.direct = torch.zeros(T + 1, n_envs, n_cells, device=device)
+        self.g = torch.zeros(T + 1, n_envs, n_cells, device=device)
+        self.growth = torch.zeros(T, n_envs, device=device)
         self._back = torch.arange(self.history, -1, -1, device=device)  # (stack,) oldest first
         self._envs = torch.arange(n_envs, device=device)
         pinned = device.type == "cuda"
@@ -62,11 +67,20 @@ class Rollout:
         self.log_probs.index_copy_(0, at, log_probs[None])
         self.values.index_copy_(0, at, values[None])
 
+    def judge(
+        self, t: int, direct: Float[Tensor, "N HW"], g: Float[Tensor, "N HW"], growth: Float[Tensor, "N"]
+    ) -> None:
+        """What the control tracker says of frame t, and of the transition that led to it."""
+        self.direct[t], self.g[t] = direct, g
+        if t > 0:
+            self.growth[t - 1] = growth
+
     def roll(self) -> None:
         """The newest frame, with what a stack needs of its past, becomes frame 0 of the next rollout."""
         self.all_frames[: self.history + 1] = self.all_frames[self.T :].clone()
         self.age[0] = self.age[self.T].clone()
         self.flags[0] = self.flags[self.T].clone()
+        self.direct[0], self.g[0] = self.direct[self.T].clone(), self.g[self.T].clone()
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -81,6 +95,12 @@ class Rollout:
     @property
     def truncated(self) -> Bool[Tensor, "T_plus_1 N"]:
         return self.flags[:, 2]
+
+    @property
+    def all_first(self) -> Bool[Tensor, "L N"]:
+        """`first` of all frames, those kept from the rollout before included: there, `age` knows."""
+        before = torch.arange(self.history, 0, -1, device=self.device)[:, None] == self.age[0]  # (history, N)
+        return torch.cat([before, self.first])
 
     def stack(self, t: int | Int[Tensor, ""]) -> UInt8[Tensor, "N stack px_h px_w"]:
         """What the policy sees at frame t."""
@@ -97,7 +117,8 @@ class Rollout:
 
     def recorded(self) -> Recorded:
         frames = self.all_frames[self.history :]
-        return Recorded(frames, self.actions, self.first, self.terminated, self.truncated, self.r_ext)
+        control = ControlRecord(self.direct, self.g, self.growth) if self.g.shape[-1] else None
+        return Recorded(frames, self.actions, self.first, self.terminated, self.truncated, self.r_ext, control)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 
@@ -107,9 +128,12 @@ class Rollout:
             "frames": self.all_frames[: self.history + 1].clone(),
             "age": self.age[0].clone(),
             "flags": self.flags[0].clone(),
+            "direct": self.direct[0].clone(),
+            "g": self.g[0].clone(),
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.all_frames[: self.history + 1] = state["frames"].to(self.device)
         self.age[0] = state["age"].to(self.device)
         self.flags[0] = state["flags"].to(self.device)
+        self.direct[0], self.g[0] = state["direct"].to(self.device), state["g"].to(self.device)

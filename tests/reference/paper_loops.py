@@ -69,8 +69,9 @@ def sparsemax(scores: list[Tensor]) -> list[Tensor]:
 
 
 def softmax(scores: list[Tensor]) -> list[Tensor]:
-    total = sum(torch.exp(z) for z in scores)
-    return [torch.exp(z) / total for z in scores]
+    shift = max(z.item() for z in scores)  # changes nothing but the range of exp
+    total = sum(torch.exp(z - shift) for z in scores)
+    return [torch.exp(z - shift) / total for z in scores]
 
 
 ATTENTIONS = {"sparsemax": sparsemax, "softmax": softmax}
@@ -105,7 +106,7 @@ def adm(model: ADM, grid: Grid, before: Tensor, now: Tensor, actions: list[int],
         summed = sum(a * e[p] for a, p in zip(alpha, cells, strict=True))  # Eq. 4
         action_loss = action_loss - torch.log(softmax(list(summed))[actions[n]]) / N
         for p in cells:
-            cell_loss = cell_loss - torch.log(softmax(list(e[p]))[actions[n]]) / (N * len(cells))
+            cell_loss = cell_loss - torch.log(softmax(list(e[p]))[actions[n]]) / N
         for a in alpha:
             if a > 0:
                 entropy_loss = entropy_loss + a * torch.log(a) / N
@@ -169,5 +170,3 @@ def rtm(
         predictions[n, h, w] = prediction.detach()
     relation = torch.stack([alpha[pair] for pair in pairs]).reshape(N, grid.n_cells, grid.n_cells)
     return {"prediction": predictions, "relation": relation, "loss": loss}
-
-

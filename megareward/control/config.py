@@ -1,0 +1,195 @@
+"""Settings of the control models. Every deviation from the paper is a field here, numbered as in docs/paper.md.
+
+This module must not import torch: the command line reads it before it knows whether anything will run.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from megareward.errors import UsageError
+
+Attention = Literal["sparsemax", "softmax", "entmax15"]
+Switch = Literal["auto", "on", "off"]
+
+
+def _require(holds: bool, name: str, value: object, remedy: str) -> None:
+    if not holds:
+        raise UsageError(f"{name} is {value}; {remedy}.")
+
+
+@dataclass(frozen=True)
+class AdmConfig:
+    """The attentive dynamics model, Eq. 1-4: where in the frame can one read off the last action?"""
+
+    attention: Attention = "softmax"
+    """[D1] How scores become a map. Paper: sparsemax. Released code: softmax."""
+    channels: int = 8
+    """[D2] Features of the first convolution; each further one doubles them. Not in the paper; the released code's."""
+    features: int = 64
+    """[D2] Size of a cell's code. The released code's."""
+    hidden: int = 32
+    """[D2] Size of the layer before the output. The released code's."""
+    place: bool = True
+    """[D2] Multiply a cell's code with an embedding of its absolute coordinate. Paper: Theta and Lambda see the cell
+    only. Released code: yes."""
+    cell_loss: float = 1.0
+    """[D3] Weight of the cross-entropies of all cells, each on its own, summed over the cells as in Choi et al. (2019).
+    Paper: refers to Choi et al. for details (1). Released code: 0."""
+    entropy_loss: float = 0.0
+    """[D3] Weight of -entropy(direct), which keeps the attention from collapsing early. Choi et al.: 0.001. Released
+    code: 0."""
+
+    def __post_init__(self) -> None:
+        _require(min(self.channels, self.features, self.hidden) >= 1, "A layer size of ADM", self, "use at least 1")
+        _require(self.cell_loss >= 0, "adm.cell_loss", self.cell_loss, "use 0 or more")
+
+
+@dataclass(frozen=True)
+class RtmConfig:
+    """The relational transition model, Eq. 6-8: which cell of the last frame explains each cell of this one?"""
+
+    attention: Attention = "softmax"
+    """[D1] How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
+    channels: int = 16
+    """Features of the first convolution; each further one doubles them. Paper: 16 (then 32)."""
+    features: int = 1024
+    """Size of a cell's code and of the embeddings it is multiplied with. Paper: 1024."""
+    gamma_features: int = 512
+    """Size of Gamma's layer after the multiplication. Paper: 512."""
+    stack: int = 4
+    """[D4] Frames of a source cell that Phi and Gamma see. Paper: s in the equations (1), a bold S in the tables.
+    Released code: 4."""
+    gamma_sees_target: bool = False
+    """[D5] Give Gamma the cell s_t^{h,w} that is being explained. Paper: Eq. 7 says yes, Gamma's table no. Released
+    code: no."""
+    anchor: float = 0.5
+    """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
+    grey levels (1.6 for Pong), which is a different strength in every game."""
+    phi_pairs: Literal["all", "attended"] = "attended"
+    """[D7] Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
+    leaves it out; the one trace is that BatchNorm in Phi then describes attended pairs. Paper, released code: all."""
+
+    def __post_init__(self) -> None:
+        smallest = min(self.channels, self.features, self.gamma_features, self.stack)
+        _require(smallest >= 1, "A layer size of RTM", self, "use at least 1")
+        _require(self.anchor >= 0, "rtm.anchor", self.anchor, "use 0 (no anchor) or more")
+
+
+@dataclass(frozen=True)
+class LatentConfig:
+    """Accumulated control, Eq. 9-10, and the reward made of it, Eq. 11."""
+
+    rho: float = 0.99
+    """Discount per step of control passed on. Paper: 0.99."""
+    hold: bool = True
+    """[D8] A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
+    code: yes."""
+    clip: bool = True
+    """[D8] Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
+    reward: Literal["difference", "positive", "spread"] = "spread"
+    """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
+    spread: positive part of propagated (or held) control - g_prev, the released form closest to Eq. 11."""
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.rho < 1, "latent.rho", self.rho, "use a discount in [0, 1), the paper's is 0.99")
+
+
+@dataclass(frozen=True)
+class ExecutionConfig:
+    """How the same numbers are computed. `auto` means on for a GPU, off for a CPU."""
+
+    bf16: Switch = "auto"
+    """Matrix products in bfloat16; attention, losses, statistics and the optimiser stay in float32."""
+    dense: Switch = "auto"
+    """Convolutions as products with one dense matrix: more arithmetic, but all of it in large matrix products. On a
+    CPU `auto` does this for the small cells of mini games."""
+    fused: Switch = "auto"
+    """Triton kernels for BatchNorm + LeakyReLU, the product of pairs and the sum of Eq. 6."""
+    graph: Switch = "auto"
+    """The tracker's step as one CUDA graph instead of some eighty launches."""
+
+
+@dataclass(frozen=True)
+class ControlConfig:
+    """Everything about the control models."""
+
+    H: int = 4
+    """Rows of cells. Paper: 4. [D10] Released code: 4 or 7, chosen per game."""
+    W: int = 4
+    """Columns of cells. Paper: 4."""
+    adm: AdmConfig = field(default_factory=AdmConfig)
+    rtm: RtmConfig = field(default_factory=RtmConfig)
+    latent: LatentConfig = field(default_factory=LatentConfig)
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    normalise: Literal["pixel", "fixed"] = "pixel"
+    """[D11] Observation scaling. pixel: (frame - mean of each pixel) / one standard deviation, as in the released code.
+    fixed: frame / 255. The paper does not say."""
+    normalise_frames: int = 10_000
+    """[D11] Frames from which the statistics of `pixel` are taken; fixed afterwards. Released code: about 10,000."""
+    learning_rate: float = 1e-4
+    """[D12] Of Adam, for ADM and RTM. Not in the paper; the released code's."""
+    betas: tuple[float, float] = (0.0, 0.9)
+    """[D12] Of Adam. Not in the paper; the released code's."""
+    batch: int = 256
+    """[D12] Transitions per gradient step. Not in the paper. Released code: 8."""
+    replay: int = 2
+    """[D12] Rollouts kept to train on, the newest included. Not in the paper. Released code: 2."""
+    fraction: float = 1.0
+    """Share of the kept transitions drawn, without replacement, in each pass."""
+    passes: int = 1
+    """Passes per update. With replay 2 each transition is used twice, as in the released code."""
+    warmup_steps: int = 614_400
+    """[D13] Steps of uniformly random actions during which only the control models learn. Not in the paper. Released
+    code: 600 rollouts of 8 x 128."""
+
+    def __post_init__(self) -> None:
+        _require(min(self.H, self.W) >= 1, "The grid", f"{self.H}x{self.W}", "use at least one cell each way")
+        _require(self.batch >= 2, "batch", self.batch, "BatchNorm needs at least 2 transitions")
+        _require(self.replay >= 1, "replay", self.replay, "keep at least the newest rollout (1)")
+        _require(0 < self.fraction <= 1, "fraction", self.fraction, "use a share in (0, 1]")
+        _require(self.passes >= 0, "passes", self.passes, "use 0 (never train) or more")
+        _require(self.normalise_frames >= 1, "normalise_frames", self.normalise_frames, "use at least 1")
+
+
+def paper(config: ControlConfig) -> ControlConfig:
+    """The text of the paper, literally."""
+    return replace(
+        config,
+        H=4,
+        W=4,
+        adm=replace(config.adm, attention="sparsemax", place=False, cell_loss=1.0, entropy_loss=0.001),
+        rtm=replace(config.rtm, attention="sparsemax", stack=1, gamma_sees_target=True, anchor=0.0, phi_pairs="all"),
+        latent=replace(config.latent, rho=0.99, hold=False, clip=False, reward="difference"),
+        normalise="fixed",
+        warmup_steps=0,
+    )
+
+
+def released(config: ControlConfig) -> ControlConfig:
+    """What the authors' released code does, less its hand-made settings per game."""
+    return replace(
+        config,
+        H=4,
+        W=4,
+        adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0),
+        rtm=replace(config.rtm, attention="softmax", stack=4, gamma_sees_target=False, anchor=0.25, phi_pairs="all"),
+        latent=replace(config.latent, rho=0.99, hold=True, clip=True, reward="spread"),
+        normalise="pixel",
+        batch=8,
+        replay=2,
+        fraction=1.0,
+        passes=1,
+        warmup_steps=614_400,
+    )
+
+
+def mini(config: ControlConfig) -> ControlConfig:
+    """Small worlds on two cores: small networks that learn fast; everything else as it is."""
+    return replace(
+        config,
+        adm=replace(config.adm, features=32),
+        rtm=replace(config.rtm, channels=8, features=64, gamma_features=32),
+        learning_rate=1e-3,
+        normalise_frames=2_000,
+        warmup_steps=20_000,
+    )

@@ -1,0 +1,90 @@
+"""Latent control and the reward for it: Eq. 5, 9, 10 and 11, as pure functions.
+
+`direct` (N, HW) is ADM's alpha(s_t, a_{t-1}), `relation` (N, to, from) is RTM's alpha(s_t, s_{t-1}), and `g` (N, HW) is
+what all actions of the episode so far control now.
+
+What the algebra says before anything is learnt: rows of the relation sum to 1 over `from`, so g <= 1 / (1 - rho); and
+if every cell relied on itself alone, the sum of g would grow the same way whatever the agent did. All the information
+in Eq. 11 is in how many cells rely on well-controlled ones.
+"""
+
+from typing import Literal
+
+import torch
+
+from megareward.types import Bool, Float, Tensor
+
+
+def chain(relation: Float[Tensor, "N HW HW"], control: Float[Tensor, "N HW"]) -> Float[Tensor, "N HW"]:
+    """Eq. 5: a cell is controlled as far as the cells it relies on were: sum over from of relation * control[from]."""
+    return torch.einsum("nij,nj->ni", relation, control)
+
+
+def latent_control(
+    direct: Float[Tensor, "T N HW"], relation: Float[Tensor, "T N HW HW"], n: int
+) -> Float[Tensor, "N HW"]:
+    """alpha(s_T, a_{T-n}): how the action n steps before the last frame controls it, by Eq. 5 applied n - 1 times.
+
+    direct[t] and relation[t] belong to the transition that ends at frame t + 1, so direct[-n] is what the action n
+    steps ago did at once.
+    """
+    control = direct[len(direct) - n]
+    for t in range(len(direct) - n + 1, len(direct)):
+        control = chain(relation[t], control)
+    return control
+
+
+def accumulated_control(
+    direct: Float[Tensor, "T N HW"], relation: Float[Tensor, "T N HW HW"], rho: float
+) -> Float[Tensor, "N HW"]:
+    """Eq. 9, the definition of g: sum over n of rho^(n-1) alpha(s_T, a_{T-n}). For reading and for tests."""
+    g = torch.zeros_like(direct[0])
+    for n in range(1, len(direct) + 1):
+        g = g + rho ** (n - 1) * latent_control(direct, relation, n)
+    return g
+
+
+def propagate(
+    relation: Float[Tensor, "N HW HW"], g_prev: Float[Tensor, "N HW"], hold: bool = False
+) -> Float[Tensor, "N HW"]:
+    """The control passed on along the relation. `hold` [D8]: no cell loses what it had."""
+    passed_on = chain(relation, g_prev)
+    return torch.maximum(g_prev, passed_on) if hold else passed_on
+
+
+def accumulate(
+    direct: Float[Tensor, "N HW"],
+    relation: Float[Tensor, "N HW HW"],
+    g_prev: Float[Tensor, "N HW"],
+    rho: float,
+    hold: bool = False,
+    clip: bool = False,
+) -> Float[Tensor, "N HW"]:
+    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `hold` and `clip` are [D8]."""
+    g = rho * propagate(relation, g_prev, hold) + direct
+    return g.clamp(0, 1) if clip else g
+
+
+def mega_reward(
+    g: Float[Tensor, "*B HW"],
+    g_prev: Float[Tensor, "*B HW"],
+    passed_on: Float[Tensor, "*B HW"] | None = None,
+    form: Literal["difference", "positive", "spread"] = "difference",
+) -> Float[Tensor, "*B"]:
+    """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are [D9].
+
+    `spread` pays for control that reached new cells, before discount and direct control: the positive part of
+    `passed_on` (what `propagate` returned) - g_{t-1}.
+    """
+    if form == "difference":
+        return (g - g_prev).sum(-1)
+    if form == "positive":
+        return (g - g_prev).clamp(min=0).sum(-1)
+    if passed_on is None:
+        raise ValueError("passed_on is None, but the form 'spread' is made of it: pass what `propagate` returned.")
+    return (passed_on - g_prev).clamp(min=0).sum(-1)
+
+
+def clear(g: Float[Tensor, "N HW"], first: Bool[Tensor, "N"]) -> Float[Tensor, "N HW"]:
+    """An episode begins with nothing under control."""
+    return g.masked_fill(first[:, None], 0)

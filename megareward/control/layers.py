@@ -1,0 +1,162 @@
+"""The layers that the tables of Phi and Gamma share, on flat batches.
+
+Everything between layers is a matrix (M, size): M cells or pairs of cells, one row each. A map of h x w positions and C
+features lies in its row as (h, w, C), so BatchNorm per feature map is BatchNorm over the last axis of (M*h*w, C).
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from megareward.control.grid import Grid, Layer
+from megareward.types import Float, Tensor
+
+LEAK = 0.01
+"""The paper's leaky rate."""
+
+
+class Fusable(nn.Module):
+    """A module that can do its part in Triton kernels instead of PyTorch's own."""
+
+    fused: bool = False
+
+
+class NormLeaky(Fusable):
+    """BatchNorm, then LeakyReLU: what follows every hidden layer.
+
+    `fused` computes the same in one Triton kernel per pass over the data, in training mode on a GPU.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, channels: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+        self.momentum, self.eps = momentum, eps
+
+    def forward(self, x: Float[Tensor, "M positions_times_C"]) -> Float[Tensor, "M positions_times_C"]:
+        statistics = (self.running_mean, self.running_var)
+        if self.fused and self.training:
+            from megareward.control.fused_norm import norm_leaky  # needs Triton, which a CPU may not have
+
+            return norm_leaky(x, self.weight, self.bias, *statistics, self.momentum, self.eps, LEAK)
+        rows = x.reshape(-1, len(self.weight))  # (M * positions, C)
+        y = F.batch_norm(rows, *statistics, self.weight, self.bias, self.training, self.momentum, self.eps)
+        return F.leaky_relu(y, LEAK).reshape(x.shape)
+
+
+class Convolution(nn.Module):
+    """A convolution (or its transpose, which undoes the size) on flat rows.
+
+    `dense` multiplies with the one matrix that the convolution is: 5 times the arithmetic for the paper's first
+    deconvolution, but all of it in one large matrix product, which is what GPUs are made of. On a CPU it pays for the
+    small cells of mini games only.
+    """
+
+    def __init__(self, layer: Layer, c_in: int, c_out: int, transposed: bool = False, bias: bool = False) -> None:
+        super().__init__()
+        kind = nn.ConvTranspose2d if transposed else nn.Conv2d
+        self.conv = kind(c_in, c_out, layer.kernel, layer.stride, bias=bias)
+        self.in_shape = (*(layer.out if transposed else layer.size), c_in)
+        self.out_shape = (*(layer.size if transposed else layer.out), c_out)
+        self.dense = False
+
+    @property
+    def n_in(self) -> int:
+        return math.prod(self.in_shape)
+
+    @property
+    def n_out(self) -> int:
+        return math.prod(self.out_shape)
+
+    def forward(self, x: Float[Tensor, "M n_in"]) -> Float[Tensor, "M n_out"]:
+        y = x @ self.matrix() if self.dense else self._convolve(x)
+        return y if self.conv.bias is None else y + self.conv.bias.repeat(self.n_out // len(self.conv.bias)).to(y.dtype)
+
+    def matrix(self) -> Float[Tensor, "n_in n_out"]:
+        """A linear map is known by what it does to the unit vectors."""
+        return self._convolve(torch.eye(self.n_in, device=self.conv.weight.device, dtype=self.conv.weight.dtype))
+
+    def _convolve(self, x: Tensor) -> Tensor:
+        weight, stride = self.conv.weight, self.conv.stride
+        maps = x.reshape(-1, *self.in_shape)  # (M, h, w, C)
+        if isinstance(self.conv, nn.Conv2d):
+            maps = F.conv2d(maps.permute(0, 3, 1, 2), weight, None, stride)
+        elif self.conv.out_channels > 1:
+            maps = F.conv_transpose2d(maps.permute(0, 3, 1, 2), weight, None, stride)
+        else:  # PyTorch's own is twice as slow for a single output map on a CPU
+            patches = maps.flatten(1, 2) @ weight.flatten(1)  # (M, h * w, kernel)
+            maps = F.fold(patches.transpose(1, 2), self.out_shape[:2], self.conv.kernel_size, stride=stride)
+        return maps.permute(0, 2, 3, 1).reshape(len(x), -1)  # (M, C, h, w) -> (M, h * w * C)
+
+
+def widths(grid: Grid, first: int) -> list[int]:
+    """Features of every convolution: `first`, then twice as many each time."""
+    return [first * 2**i for i in range(len(grid.layers()))]
+
+
+class Encoder(nn.Module):
+    """Input 1 of the tables: a cell of `c_in` frames -> convolutions -> FC -> its code."""
+
+    def __init__(self, grid: Grid, c_in: int, channels: int, features: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        n_flat = 0
+        for layer, c_out in zip(grid.layers(), widths(grid, channels), strict=True):
+            conv = Convolution(layer, c_in, c_out)
+            layers += [conv, NormLeaky(c_out)]
+            c_in, n_flat = c_out, conv.n_out
+        # No bias before a BatchNorm: it would be subtracted again.
+        self.layers = nn.Sequential(*layers, nn.Linear(n_flat, features, bias=False), NormLeaky(features))
+
+    def forward(self, cells: Float[Tensor, "M n_in"]) -> Float[Tensor, "M F"]:
+        return self.layers(cells)
+
+
+class Decoder(nn.Module):
+    """The lower half of Phi's table: FC -> transposed convolutions -> the pixels of a cell, in [-1, 1]."""
+
+    def __init__(self, grid: Grid, features: int, channels: int) -> None:
+        super().__init__()
+        convs, c_in = list(grid.layers()), widths(grid, channels)
+        c_out = [1, *c_in[:-1]]  # the encoder's features in reverse, down to one grey frame
+        h, w = convs[-1].out
+        n_flat = h * w * c_in[-1]
+        layers: list[nn.Module] = [nn.Linear(features, n_flat, bias=False), NormLeaky(n_flat)]
+        for i in reversed(range(len(convs))):
+            last = i == 0
+            layers.append(Convolution(convs[i], c_in[i], c_out[i], transposed=True, bias=last))
+            if not last:
+                layers.append(NormLeaky(c_out[i]))
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, pairs: Float[Tensor, "M F"]) -> Float[Tensor, "M pixels"]:
+        """Before the tanh, which is taken where the pixels are used."""
+        return self.layers(pairs)
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """Attention and losses are computed in float32 at least, whatever the matrix products used."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+SMALL = 2**17
+"""Entries of a matrix up to which a dense product beats a convolution on a CPU."""
+
+
+def choose_execution(model: nn.Module, *, dense: bool | None, fused: bool) -> None:
+    """Switch every layer of `model` to the given form. The numbers stay the same up to rounding.
+
+    `dense` None stands for a CPU's best: convolutions with a small matrix are dense, the others are not.
+    """
+    for module in model.modules():
+        if isinstance(module, Convolution):
+            module.dense = module.n_in * module.n_out <= SMALL if dense is None else dense
+        if isinstance(module, Fusable):
+            module.fused = fused

@@ -1,0 +1,45 @@
+"""Mean and standard deviation of a stream, kept exactly and in batches (Chan, Golub & LeVeque 1979)."""
+
+from typing import NamedTuple
+
+import torch
+
+from megareward.types import Float, Shaped, Tensor
+
+
+class Moments(NamedTuple):
+    """Number, mean and summed squared deviation, elementwise over tensors of one shape, in float64."""
+
+    n: Float[Tensor, ""]
+    mean: Float[Tensor, "*S"]
+    squares: Float[Tensor, "*S"]
+
+    @staticmethod
+    def empty(shape: tuple[int, ...] = (), device: torch.device | None = None) -> "Moments":
+        zeros = torch.zeros(shape, dtype=torch.float64, device=device)
+        return Moments(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
+
+    def update(self, batch: Shaped[Tensor, "B *S"]) -> "Moments":
+        """The moments after the entries of `batch` as well."""
+        if len(batch) == 0:
+            return self
+        x = batch.double()
+        n, mean = self.n + len(x), x.mean(0)
+        squares = ((x - mean) ** 2).sum(0)
+        delta = mean - self.mean
+        return Moments(
+            n,
+            self.mean + delta * (len(x) / n),
+            self.squares + squares + delta**2 * (self.n * len(x) / n),
+        )
+
+    @property
+    def std(self) -> Float[Tensor, "*S"]:
+        """Of the population; zero for an empty stream."""
+        return (self.squares / self.n.clamp(min=1)).sqrt()
+
+
+def scale_by_std(rewards: Float[Tensor, "T N"], moments: Moments) -> tuple[Float[Tensor, "T N"], Moments]:
+    """[D9] The released code's reward scaling: divide by the running standard deviation of the raw rewards."""
+    moments = moments.update(rewards.flatten())
+    return rewards / moments.std.clamp(min=1e-8).to(rewards.dtype), moments

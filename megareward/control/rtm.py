@@ -1,0 +1,146 @@
+"""Relations: the relational transition model (RTM), Eq. 6-8 and the two tables of the appendix.
+
+RTM draws every cell of the new frame as a weighted sum of guesses, one from each cell of the frame before. The weights
+say which old cell the new one follows from; that is the relation along which control is passed on.
+
+The paper forwards all N * HW * HW pairs (to, from) on their own. But a pair's three inputs meet only in a product,
+
+    code of cell `from`  *  code of the action  *  code of the offset `to - from`,
+
+so each cell is encoded once, each offset once, and pairs begin at the product. BatchNorm in the encoder sees every cell
+once instead of HW times: the same mean and variance. (Only the n / (n - 1) of the running variance differs: n counts
+cells here, pairs in the paper's form.)
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from megareward.control.config import RtmConfig
+from megareward.control.grid import Grid
+from megareward.control.layers import Decoder, Encoder, Fusable, NormLeaky, full_precision
+from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product
+from megareward.control.sparsemax import ATTENTIONS
+from megareward.types import Float, Int, Tensor
+
+
+class RtmOutput(NamedTuple):
+    prediction: Float[Tensor, "N HW pixels"]
+    """The new frame's cells as drawn by Eq. 6."""
+    relation: Float[Tensor, "N HW HW"]
+    """alpha(s_t, s_{t-1})[to, from] of Eq. 8; every row sums to 1 over `from`."""
+
+
+class Interaction(Fusable):
+    """The upper half of both tables: three codes of equal size, multiplied ("dot-multiply")."""
+
+    offset_one_hot: Tensor
+
+    def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.encoder = Encoder(grid, config.stack, config.channels, config.features)
+        self.action = nn.Linear(n_actions, config.features)
+        self.offset = nn.Linear(grid.n_offsets, config.features)
+        one_hot = F.one_hot(grid.offsets(), grid.n_offsets).float()  # (to, from, n_offsets)
+        self.register_buffer("offset_one_hot", one_hot, persistent=False)
+
+    def source_codes(self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"]) -> Float[Tensor, "N HW F"]:
+        """Code of every source cell times the code of the action: all of the product that does not depend on `to`."""
+        N, HW, _ = source.shape
+        cells = self.encoder(source.flatten(0, 1)).reshape(N, HW, -1)
+        one_hot = F.one_hot(actions.long(), self.action.in_features).to(self.action.weight.dtype)
+        return cells * self.action(one_hot)[:, None].to(cells.dtype)
+
+    def offset_codes(self, dtype: torch.dtype) -> Float[Tensor, "to from F"]:
+        return self.offset(self.offset_one_hot).to(dtype)
+
+    def forward(
+        self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"], pairs: Pairs
+    ) -> Float[Tensor, "M F"]:
+        codes = self.source_codes(source, actions)
+        return pair_product(codes, self.offset_codes(codes.dtype), pairs, fused=self.fused)
+
+
+class Phi(nn.Module):
+    """Table of Phi: what cell `to` looks like now, judging by cell `from` a step ago."""
+
+    def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.interaction = Interaction(grid, config, n_actions)
+        self.decoder = Decoder(grid, config.features, config.channels)
+
+    def forward(
+        self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"], pairs: Pairs
+    ) -> Float[Tensor, "M pixels"]:
+        """One row per pair; the tanh of the table is still to be taken (`blend` does)."""
+        return self.decoder(self.interaction(source, actions, pairs))
+
+
+class Gamma(nn.Module):
+    """Table of Gamma: how much cell `to` should rely on cell `from`."""
+
+    def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.interaction = Interaction(grid, config, n_actions)
+        self.target = Encoder(grid, 1, config.channels, config.features) if config.gamma_sees_target else None
+        self.head = nn.Sequential(
+            nn.Linear(config.features, config.gamma_features, bias=False),
+            NormLeaky(config.gamma_features),
+            nn.Tanh(),
+            nn.Linear(config.gamma_features, 1, bias=False),  # attention ignores a constant in all scores
+        )
+
+    def forward(
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        target: Float[Tensor, "N HW pixels"] | None = None,
+    ) -> Float[Tensor, "N HW HW"]:
+        """Eq. 7: the scores alpha-bar[to, from]. `target` is used only where Gamma was built to see it."""
+        N, HW, _ = source.shape
+        product = self.interaction(source, actions, all_pairs(N, HW))  # (N * to * from, F)
+        if self.target is not None:
+            if target is None:
+                raise ValueError("target is None, but this Gamma sees it (rtm.gamma_sees_target): pass the new cells.")
+            seen = self.target(target.flatten(0, 1))  # (N * to, F)
+            product = product * seen.repeat_interleave(HW, 0)
+        return full_precision(self.head(product)).reshape(N, HW, HW)
+
+
+class RTM(Fusable):
+    def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.config = config
+        self.phi, self.gamma = Phi(grid, config, n_actions), Gamma(grid, config, n_actions)
+
+    def attend(
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        target: Float[Tensor, "N HW pixels"] | None = None,
+    ) -> Float[Tensor, "N HW HW"]:
+        """Eq. 7-8: the relation [to, from]. Phi is not needed for it."""
+        return ATTENTIONS[self.config.attention](self.gamma(source, actions, target))
+
+    def forward(
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        target: Float[Tensor, "N HW pixels"] | None = None,
+        scale: Float[Tensor, ""] | float = 1.0,
+    ) -> RtmOutput:
+        """Eq. 6-8. `scale` is the range of the observation: Phi's tanh draws pixels in [-scale, scale]."""
+        relation = self.attend(source, actions, target)
+        attended_only = self.config.phi_pairs == "attended" and self.config.attention != "softmax"
+        pairs = attended_pairs(relation) if attended_only else all_pairs(*relation.shape[:2])
+        drawn = self.phi(source, actions, pairs)  # (M, pixels), before the tanh
+        return RtmOutput(scale * blend(drawn, relation, pairs, fused=self.fused), relation)
+
+
+def transition_loss(
+    prediction: Float[Tensor, "N HW pixels"], target: Float[Tensor, "N HW pixels"]
+) -> Float[Tensor, ""]:
+    """L_transition: the mean squared error of the drawn cells."""
+    return F.mse_loss(prediction, target)

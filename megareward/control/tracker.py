@@ -1,0 +1,100 @@
+"""The control map of running environments, one step at a time and without gradient."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+
+from megareward.control.latent import accumulate, clear, mega_reward, propagate
+from megareward.control.models import ControlModels, chosen
+from megareward.control.observation import sign_noise
+from megareward.errors import UsageError
+from megareward.graphs import Replay
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+
+class Control(NamedTuple):
+    """What N environments have under control after one step. All zero at the first frame of an episode."""
+
+    direct: Float[Tensor, "N HW"]
+    g: Float[Tensor, "N HW"]
+    reward: Float[Tensor, "N"]
+    """Eq. 11, in the form that the config asks for."""
+    relation: Float[Tensor, "N HW HW"] | None
+    """[to, from]; only if asked for."""
+
+
+class ControlTracker:
+    """Keeps g and the last frames of N environments. On a GPU a step is one CUDA graph (execution.graph)."""
+
+    def __init__(self, models: ControlModels, n_envs: int, seed: int = 0) -> None:
+        self.models, self.latent = models, models.config.latent
+        device, K = models.device, models.config.rtm.stack
+        self.noise = torch.Generator(device).manual_seed(seed)
+        self.g = torch.zeros(n_envs, models.grid.n_cells, device=device)
+        self.last = torch.zeros(n_envs, K, *models.frame_shape, dtype=torch.uint8, device=device)
+        self.started = False
+        # The arguments of a step, at a fixed place in memory.
+        self._stack = torch.zeros_like(self.last)
+        self._actions = torch.zeros(n_envs, dtype=torch.int64, device=device)
+        self._first = torch.zeros(n_envs, dtype=torch.bool, device=device)
+        self._signs = models.signs(n_envs, torch.Generator(device))
+        self._kept: list[Tensor] = []
+        graph = chosen(models.config.execution.graph, device)
+        self._advance_all = Replay(self._advance, enabled=graph, before=self._put_aside, after=self._put_back)
+
+    def step(
+        self,
+        stack: UInt8[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        first: Bool[Tensor, "N"],
+        with_relation: bool = False,
+    ) -> Control:
+        """`stack` holds the newest frames, newest last; `actions` led to the newest; `first`: it opens an episode."""
+        K = self.last.shape[1]
+        if stack.shape[1] < K:
+            raise UsageError(
+                f"The tracker got stacks of {stack.shape[1]} frames; rtm.stack is {K}, so give {K} or more."
+            )
+        self._stack.copy_(stack[:, -K:])
+        self._actions.copy_(actions)
+        self._first.copy_(first)
+        if not self.started:  # whatever the caller says, nothing is known of the frame before
+            self._first.fill_(True)
+        if self._signs is not None:
+            self._signs.copy_(sign_noise(len(actions), self.models.frame_shape, self.noise, self.models.device))
+        self.started = True
+        control = self._advance_all()
+        relation = control.relation.clone() if with_relation and control.relation is not None else None
+        return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)
+
+    @torch.no_grad()
+    def _advance(self) -> Control:
+        """One step, from and to fixed places."""
+        first, latent = self._first, self.latent
+        direct, relation = self.models.attend(self.last, self._actions, self._stack[:, -1], self._signs)
+        direct = clear(direct, first)  # no action of this episode has led here
+        passed_on = propagate(relation, self.g, latent.hold)
+        g = clear(accumulate(direct, relation, self.g, latent.rho, latent.hold, latent.clip), first)
+        reward = mega_reward(g, self.g, passed_on, latent.reward).masked_fill(first, 0)
+        self.g.copy_(g)
+        self.last.copy_(self._stack)
+        return Control(direct, g, reward, relation.masked_fill(first[:, None, None], 0))
+
+    def _put_aside(self) -> None:
+        """Recording a CUDA graph runs the step a few times over; those must not count."""
+        self._kept = [self.g.clone(), self.last.clone()]
+
+    def _put_back(self) -> None:
+        for place, kept in zip((self.g, self.last), self._kept, strict=True):
+            place.copy_(kept)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        started = torch.tensor(self.started)
+        return {"g": self.g.clone(), "last": self.last.clone(), "started": started, "noise": self.noise.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.g.copy_(state["g"])
+        self.last.copy_(state["last"])
+        self.started = bool(state["started"])
+        self.noise.set_state(state["noise"].cpu())

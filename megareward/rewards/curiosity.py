@@ -1,0 +1,128 @@
+"""Curiosity (Burda et al. 2018a): the reward is how badly the agent foresees what its action leads to.
+
+A frame becomes features; a model of the dynamics predicts the features of the next frame from those of this one and the
+action; its squared error is the reward. The numbers [cur-1] ... are the deviations in docs/methods.md.
+"""
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, leaky_relu
+
+from megareward.control.observation import Normaliser
+from megareward.ppo.config import Stream
+from megareward.rewards.contract import Recorded, RewardStream, World
+from megareward.rewards.networks import (
+    SLOPE,
+    Learner,
+    code_size,
+    encoder,
+    in_parts,
+    mean_of,
+    minibatches,
+    orthogonal,
+    part_of,
+)
+from megareward.rewards.settings import CuriosityConfig
+from megareward.types import Float, Int, Tensor, UInt8
+
+BLOCKS = 4
+"""Residual blocks of the dynamics (Burda et al.)."""
+
+
+class Dynamics(nn.Module):
+    """Features and action -> features of the next frame. Every layer is told the action again."""
+
+    def __init__(self, F: int, n_actions: int) -> None:
+        super().__init__()
+        layers = [nn.Linear(F + n_actions, F) for _ in range(2 * BLOCKS + 2)]
+        for layer in layers:
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
+        self.enter, *inner, self.leave = layers
+        self.inner = nn.ModuleList(inner)
+        self.register_buffer("one_hot", torch.eye(n_actions), persistent=False)
+
+    def forward(self, features: Float[Tensor, "B F"], actions: Int[Tensor, "B"]) -> Float[Tensor, "B F"]:
+        action = self.one_hot[actions]  # type: ignore[index]  # (B, A)
+
+        def told(x: Tensor) -> Tensor:
+            return torch.cat([x, action], -1)  # (B, F + A)
+
+        x = leaky_relu(self.enter(told(features)), SLOPE)
+        for first, second in zip(self.inner[::2], self.inner[1::2], strict=True):
+            x = x + second(told(leaky_relu(first(told(x)), SLOPE)))
+        return self.leave(told(x))
+
+
+class Curiosity:
+    def __init__(self, config: CuriosityConfig, world: World) -> None:
+        self.config, self.device = config, world.device
+        self.learns_features = config.features == "inverse"
+        F, A = code_size(world.frame_shape), world.n_actions
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(world.seed)
+            self.features = encoder(world.frame_shape).requires_grad_(self.learns_features)
+            self.dynamics = Dynamics(F, A)
+            self.inverse = nn.Sequential(orthogonal(nn.Linear(2 * F, F)), nn.ReLU(), orthogonal(nn.Linear(F, A), 1.0))
+        networks = nn.ModuleDict({"features": self.features, "dynamics": self.dynamics})
+        if self.learns_features:
+            networks["inverse"] = self.inverse
+        self.learner = Learner(networks, config.learning_rate, world.device)
+        self.normaliser = Normaliser("pixel", world.frame_shape, config.normalise_frames, world.device)
+        self.draws = torch.Generator(world.device).manual_seed(world.seed)
+
+    def look(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B F"]:
+        """Features of single frames [cur-1]."""
+        return self.features(self.normaliser(frames)[:, None])
+
+    def look_at_all(self, frames: UInt8[Tensor, "T_plus_1 N px_h px_w"]) -> Float[Tensor, "T_plus_1 N F"]:
+        return in_parts(self.look, frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+
+    @torch.no_grad()
+    def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
+        features = self.look_at_all(recorded.frames)  # (T+1, N, F)
+        foreseen = self.dynamics(features[:-1].flatten(0, 1), recorded.actions.flatten())  # (TN, F)
+        errors = (foreseen - features[1:].flatten(0, 1)).square().mean(-1)
+        return errors.view(recorded.actions.shape)
+
+    def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        config, frames, actions = self.config, recorded.frames, recorded.actions
+        if self.normaliser.n_seen < config.normalise_frames:
+            self.normaliser.observe(frames[1:][recorded.real])
+        fixed = None if self.learns_features else self.look_at_all(frames)  # (T+1, N, F), once for all passes
+        t, n = recorded.real.nonzero().unbind(1)  # (M,) each
+        losses: dict[str, list[Tensor]] = {"dynamics_loss": [], "copy_loss": []}
+        if self.learns_features:
+            losses |= {"inverse_loss": [], "inverse_accuracy": []}
+        for pick in minibatches(len(t), config.update_fraction, config.minibatches, config.epochs, self.draws):
+            when, env = t[pick], n[pick]
+            taken = actions[when, env]
+            if fixed is not None:
+                now, then = fixed[when, env], fixed[when + 1, env]  # (B, F)
+            else:
+                now, then = self.look(frames[when, env]), self.look(frames[when + 1, env])
+            foreseen = self.dynamics(now.detach(), taken)
+            loss = dynamics_loss = (foreseen - then.detach()).square().mean()
+            if self.learns_features:  # by the inverse task alone: the dynamics would make them trivial
+                logits = self.inverse(torch.cat([now, then], -1))  # (B, A)
+                loss = dynamics_loss + (inverse_loss := cross_entropy(logits, taken))
+                losses["inverse_loss"].append(inverse_loss.detach())
+                losses["inverse_accuracy"].append((logits.argmax(-1) == taken).float().mean())
+            self.learner.step(loss)
+            losses["dynamics_loss"].append(dynamics_loss.detach())
+            losses["copy_loss"].append((then - now).detach().square().mean())
+        return {name: mean_of(values, self.device) for name, values in losses.items()}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        scaling = {f"normaliser.{name}": tensor.clone() for name, tensor in self.normaliser.state_dict().items()}
+        return self.learner.state_dict() | scaling | {"draws": self.draws.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.learner.load_state_dict(state)
+        self.normaliser.load_state_dict(part_of(state, "normaliser"))
+        self.draws.set_state(state["draws"].cpu())
+
+
+def build(config: CuriosityConfig, world: World) -> list[RewardStream]:
+    stream = Stream("curiosity", config.discount, config.episodic)
+    return [RewardStream(stream, Curiosity(config, world), config.normalise)]

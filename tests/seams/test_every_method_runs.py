@@ -1,0 +1,113 @@
+"""Every method of the zoo: it runs, it is a pure function of its config and seed, and resets teach it nothing."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from megareward.envs.interface import BatchedEnv, Step
+from megareward.envs.mini import MINI_CONFIGS
+from megareward.rewards import find_method
+from megareward.rewards.settings import ExtrinsicConfig
+from tests.seams.small_runs import (
+    EVERY,
+    ITERATIONS,
+    N,
+    Outcome,
+    T,
+    Watched,
+    assert_same,
+    assert_same_tensors,
+    run,
+    small,
+)
+
+
+@pytest.mark.parametrize("game", MINI_CONFIGS)
+@pytest.mark.parametrize("method", EVERY)
+def test_one_iteration_runs_on_every_mini_game(method, game, tmp_path):
+    config = small(method, game=game, frames=N * T, env=MINI_CONFIGS[game](max_steps=5))
+    outcome, watched = run(config, tmp_path / "run")
+    assert len(watched.actions) == T
+    assert all(len(actions) == N for actions in watched.actions)
+    [row] = outcome.metrics
+    assert row["frames"] == N * T
+    assert all(math.isfinite(number) for number in row.values())
+    assert len(outcome.scores) == 2 * N  # a game of 5 steps and a reset, twice in 12 steps
+    assert all(game["cut"] and game["steps"] == 5 for game in outcome.scores)
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(method, tmp_path):
+    one, first = run(small(method), tmp_path / "one")
+    two, second = run(small(method), tmp_path / "two")
+    other, third = run(small(method, seed=6), tmp_path / "other")
+    assert_same(one, two)
+    assert first.actions == second.actions
+    assert first.actions != third.actions
+    assert len(one.metrics) == ITERATIONS
+    assert {game["cut"] for game in one.scores} == {True, False}  # ends of both kinds were met
+    if find_method(method).trains_policy:
+        assert any(not torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
+        assert one.metrics != other.metrics
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_method_that_learns_moves_every_weight_and_one_that_does_not_moves_none(method, tmp_path):
+    short, _ = run(small(method, frames=N * T), tmp_path / "short")
+    long, _ = run(small(method), tmp_path / "long")
+    moved = {n for n in short.weights if n.startswith("policy.") and not torch.equal(short.weights[n], long.weights[n])}
+    policy = {n for n in short.weights if n.startswith("policy.")}
+    assert moved == (policy if find_method(method).trains_policy else set())
+
+
+class PoisonedResets:
+    """Another environment whose step into a new episode comes with a wild reward, which nobody earned."""
+
+    def __init__(self, env: BatchedEnv) -> None:
+        self.env, self.doses = env, 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.env, name)
+
+    def recv(self) -> Step:
+        step = self.env.recv()
+        self.doses += int(step.first.sum())
+        return dataclasses.replace(step, rewards=torch.where(step.first, 1e6, step.rewards))
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_reward_at_a_reset_teaches_nobody(method, tmp_path):
+    # unclipped, where a method clips: 1e6 should have its full effect if it has any
+    reward = {"reward": ExtrinsicConfig(clip="none")} if method == "extrinsic" else {}
+    clean, first = run(small(method, **reward), tmp_path / "clean")
+    poisoned, second = run(small(method, **reward), tmp_path / "poisoned", PoisonedResets)
+    assert second.env.doses >= N
+    assert first.actions == second.actions
+    assert_same_tensors(clean.weights, poisoned.weights)
+    reward_metrics = [[{k: v for k, v in row.items() if k != "score"} for row in o.metrics] for o in (clean, poisoned)]
+    assert reward_metrics[0] == reward_metrics[1]
+
+
+class PoisonedRewards(PoisonedResets):
+    """The same poison one step earlier, in a real transition: into the last frame of an episode."""
+
+    def recv(self) -> Step:
+        step = self.env.recv()
+        return dataclasses.replace(step, rewards=torch.where(step.episode_over, 1e6, step.rewards))
+
+
+def test_the_poison_is_strong_enough_to_be_noticed_where_it_may_be(tmp_path):
+    config = small("extrinsic", reward=ExtrinsicConfig(clip="none"))
+    clean, _ = run(config, tmp_path / "clean")
+    poisoned, _ = run(config, tmp_path / "poisoned", PoisonedRewards)
+    assert any(not torch.equal(clean.weights[name], poisoned.weights[name]) for name in clean.weights)
+
+
+def test_watching_an_environment_changes_nothing(tmp_path):
+    """The instrument of these tests itself."""
+    one, _ = run(small("extrinsic"), tmp_path / "one")
+    two, _ = run(small("extrinsic"), tmp_path / "two", Watched)
+    assert isinstance(one, Outcome)
+    assert_same(one, two)

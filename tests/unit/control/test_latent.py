@@ -1,0 +1,152 @@
+"""The algebra of accumulated control: Lemma 1, bounds, symmetries, and what happens at an end."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from megareward.control.latent import (
+    accumulate,
+    accumulated_control,
+    chain,
+    clear,
+    latent_control,
+    mega_reward,
+    propagate,
+)
+
+T, N, HW = 5, 3, 24
+
+
+def random_attention(*shape: int, seed: int, sharpness: float = 1.0) -> Tensor:
+    """Distributions over the last axis."""
+    scores = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return (sharpness * scores).softmax(-1)
+
+
+def run(direct: Tensor, relation: Tensor, rho: float, hold: bool = False, clip: bool = False) -> Tensor:
+    g = torch.zeros_like(direct[0])
+    for t in range(len(direct)):
+        g = accumulate(direct[t], relation[t], g, rho, hold, clip)
+    return g
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    steps=st.integers(1, 9),
+    n_envs=st.integers(1, 3),
+    n_cells=st.integers(1, 12),
+    rho=st.floats(0, 1, exclude_max=True),
+    sharpness=st.floats(0, 30),
+    seed=st.integers(0, 10**6),
+)
+def test_lemma_1_the_recursion_equals_the_sum_over_all_past_actions(steps, n_envs, n_cells, rho, sharpness, seed):
+    direct = random_attention(steps, n_envs, n_cells, seed=seed, sharpness=sharpness)
+    relation = random_attention(steps, n_envs, n_cells, n_cells, seed=seed + 1, sharpness=sharpness)
+    torch.testing.assert_close(
+        run(direct, relation, rho), accumulated_control(direct, relation, rho), rtol=1e-12, atol=1e-12
+    )
+
+
+def test_equation_5_as_loops():
+    relation, control = random_attention(N, HW, HW, seed=0), random_attention(N, HW, seed=1)
+    result = chain(relation, control)
+    for n in range(N):
+        for to in range(HW):
+            expected = sum(relation[n, to, source] * control[n, source] for source in range(HW))
+            assert result[n, to].item() == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_last_action_controls_directly_and_an_older_one_through_the_relations_since():
+    direct, relation = random_attention(T, N, HW, seed=0), random_attention(T, N, HW, HW, seed=1)
+    assert torch.equal(latent_control(direct, relation, 1), direct[-1])
+    expected = chain(relation[-1], chain(relation[-2], direct[-3]))
+    assert torch.equal(latent_control(direct, relation, 3), expected)
+
+
+def test_control_moves_from_paddle_to_ball_when_the_ball_relies_on_the_paddle():
+    paddle, ball = 0, 1
+    direct = torch.tensor([[1.0, 0.0, 0.0]])
+    apart = torch.eye(3)[None]
+    touching = apart.clone()
+    touching[0, ball] = torch.tensor([1.0, 0.0, 0.0])
+    g = accumulate(direct, apart, torch.zeros(1, 3), rho=0.9)
+    assert g.tolist() == [[1.0, 0.0, 0.0]]
+    g = accumulate(direct, touching, g, rho=0.9)
+    assert g[0, paddle].item() == pytest.approx(1.9)
+    assert g[0, ball].item() == pytest.approx(0.9)
+
+
+@given(rho=st.floats(0, 0.999), seed=st.integers(0, 10**6))
+@settings(max_examples=50, deadline=None)
+def test_g_never_exceeds_one_over_one_minus_rho(rho, seed):
+    direct = random_attention(40, 2, 7, seed=seed, sharpness=30)
+    relation = random_attention(40, 2, 7, 7, seed=seed + 1, sharpness=30)
+    g = run(direct, relation, rho)
+    assert (g >= 0).all()
+    assert g.max().item() <= 1 / (1 - rho) + 1e-9
+
+
+def test_g_comes_as_near_to_its_bound_as_one_likes_where_one_cell_has_it_all():
+    direct = torch.zeros(2000, 1, 3, dtype=torch.float64)
+    direct[..., 1] = 1
+    relation = torch.zeros(2000, 1, 3, 3, dtype=torch.float64)
+    relation[..., 1] = 1
+    assert run(direct, relation, 0.99).max().item() == pytest.approx(100, rel=1e-6)
+
+
+def test_renaming_the_cells_renames_g_and_leaves_the_reward_alone():
+    direct, relation = random_attention(T, N, HW, seed=0), random_attention(T, N, HW, HW, seed=1)
+    order = torch.randperm(HW, generator=torch.Generator().manual_seed(2))
+    renamed = run(direct[..., order], relation[..., order, :][..., order], 0.9, hold=True)
+    g = run(direct, relation, 0.9, hold=True)
+    torch.testing.assert_close(renamed, g[..., order])
+    zero = torch.zeros_like(g)
+    torch.testing.assert_close(mega_reward(renamed, zero), mega_reward(g, zero))
+
+
+def test_g_is_zero_after_an_end_in_that_environment_only():
+    g = random_attention(N, HW, seed=0)
+    cleared = clear(g, torch.tensor([False, True, False]))
+    assert (cleared[1] == 0).all()
+    assert torch.equal(cleared[[0, 2]], g[[0, 2]])
+
+
+def test_the_rewards_of_equation_11_add_up_to_the_final_control():
+    direct, relation = random_attention(T, N, HW, seed=0), random_attention(T, N, HW, HW, seed=1)
+    g, total = torch.zeros(N, HW, dtype=torch.float64), torch.zeros(N, dtype=torch.float64)
+    for t in range(T):
+        g_new = accumulate(direct[t], relation[t], g, 0.9)
+        total += mega_reward(g_new, g)
+        g = g_new
+    torch.testing.assert_close(total, g.sum(-1))
+
+
+def test_without_relations_equation_11_pays_the_same_whatever_the_agent_controls():
+    """Why Dir needs a nonlinearity: with every cell on its own, the reward depends on the time only."""
+    relation = torch.eye(HW, dtype=torch.float64).expand(N, HW, HW)
+    g = torch.zeros(N, HW, dtype=torch.float64)
+    for t in range(T):
+        g_new = accumulate(random_attention(N, HW, seed=t, sharpness=9), relation, g, 0.9)
+        torch.testing.assert_close(mega_reward(g_new, g), torch.full((N,), 0.9**t, dtype=torch.float64))
+        g = g_new
+
+
+def test_the_released_form_holds_clips_and_pays_for_spreading():
+    g_prev = torch.tensor([[0.8, 0.1, 0.5]])
+    relation = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])  # 0 <- 1, 1 <- 0, 2 <- 2
+    direct = torch.tensor([[0.3, 0.0, 0.7]])
+    held = propagate(relation, g_prev, hold=True)
+    torch.testing.assert_close(held, torch.tensor([[0.8, 0.8, 0.5]]))
+    g = accumulate(direct, relation, g_prev, rho=0.5, hold=True, clip=True)
+    torch.testing.assert_close(g, torch.tensor([[0.7, 0.4, 0.95]]))
+    assert accumulate(direct, relation, g_prev, rho=0.9, hold=True, clip=True)[0, 0] == 1
+    assert mega_reward(g, g_prev, held, "spread").item() == pytest.approx(0.7)  # cell 1 rose from 0.1 to 0.8
+    assert mega_reward(g, g_prev, form="positive").item() == pytest.approx(0.3 + 0.45)
+    assert mega_reward(g, g_prev).item() == pytest.approx(-0.1 + 0.3 + 0.45)
+
+
+def test_the_spread_reward_asks_for_what_was_passed_on():
+    with pytest.raises(ValueError, match="propagate"):
+        mega_reward(torch.zeros(1, 2), torch.zeros(1, 2), form="spread")

@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from megareward.control.replay import Replay, Rollout, episode_starts, stack_times
+from megareward.errors import UsageError
+
+T, N, P = 6, 3, 2
+
+
+def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> Rollout:
+    """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions are numbered the same way."""
+    L = P + T + 1
+    numbers = 10 * torch.arange(L)[:, None] + torch.arange(N) + offset
+    first = torch.zeros(L, N, dtype=torch.bool)
+    for t, n in first_at:
+        first[t, n] = True
+    return Rollout(numbers.to(torch.uint8)[..., None, None].expand(L, N, 4, 5).clone(), numbers[P:-1].clone(), first)
+
+
+def test_no_transition_into_the_first_frame_of_an_episode_is_real():
+    r = rollout(first_at=[(4, 1), (2, 0), (8, 2)])  # frame 2 of environment 0 is where the actions begin
+    real = {tuple(row) for row in r.real().tolist()}
+    everything = {(t, n) for t in range(P, P + T) for n in range(N)}
+    assert real == everything - {(3, 1), (7, 2)}
+
+
+def test_a_transition_is_its_stack_its_action_and_the_next_frame():
+    r = rollout(first_at=[(4, 1)])
+    batch = r.gather(torch.tensor([[5, 1], [2, 0], [4, 2], [4, 1]]), K=3)
+    assert batch.stack[..., 0, 0].tolist() == [[41, 41, 51], [0, 10, 20], [22, 32, 42], [41, 41, 41]]
+    assert batch.now[..., 0, 0].tolist() == [61, 30, 52, 51]
+    assert batch.actions.tolist() == [51, 20, 42, 41]
+    assert batch.stack.shape == (4, 3, 4, 5)
+
+
+def test_without_history_the_oldest_frame_stands_in_for_the_missing_ones():
+    batch = rollout(first_at=[], P=0).gather(torch.tensor([[0, 2], [1, 2]]), K=4)
+    assert batch.stack[..., 0, 0].tolist() == [[2, 2, 2, 2], [2, 2, 2, 12]]
+
+
+def test_episode_starts_and_stack_times():
+    first = torch.tensor([[False, True], [True, False], [False, False], [False, True]])
+    assert episode_starts(first).tolist() == [[0, 0], [1, 0], [1, 0], [1, 3]]
+    assert stack_times(torch.tensor([7, 2]), torch.tensor([6, 0]), 3).tolist() == [[6, 6, 7], [0, 1, 2]]
+
+
+def test_a_draw_takes_each_real_transition_of_the_newest_rollouts_at_most_once():
+    replay = Replay(size=2, stack=1)
+    for i in range(3):
+        replay.add(*rollout(first_at=[(4 + i, 1)], offset=100 * (i == 2)))
+    rows = replay.draw(1.0, torch.Generator().manual_seed(0))
+    assert len(rows) == len({tuple(row) for row in rows.tolist()}) == 2 * (T * N - 1)
+    batch = replay.gather(rows)
+    actions = sorted(batch.actions.tolist())
+    expected = sorted(a for r in list(replay.rollouts) for a in (r.actions[t - P, n].item() for t, n in r.real()))
+    assert actions == expected
+    assert torch.equal(batch.stack[:, -1, 0, 0] + 10, batch.now[:, 0, 0])
+    assert len(replay.draw(0.25, torch.Generator().manual_seed(0))) == round(0.25 * len(rows))
+
+
+def test_the_replay_keeps_copies():
+    replay = Replay(size=1, stack=1)
+    r = rollout(first_at=[])
+    replay.add(*r)
+    r.frames.zero_()
+    assert replay.rollouts[0].frames.max() > 0
+
+
+def test_a_rollout_whose_parts_do_not_fit_is_refused():
+    r = rollout(first_at=[])
+    with pytest.raises(UsageError, match=r"6 actions came with 6 frames"):
+        Replay(1, 1).add(r.frames[-6:], r.actions, r.first[-6:])

@@ -1,0 +1,144 @@
+"""Evaluation: whole games, a fixed number per environment, raw scores, the run's own protocol."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from megareward.envs.interface import Step
+from megareward.errors import UsageError
+from megareward.ppo.config import PPOConfig
+from megareward.ppo.policy import Policy
+from megareward.training import evaluate
+from megareward.training.checkpoint import prefixed
+from megareward.training.config import TrainConfig
+from megareward.training.evaluate import Evaluation, evaluate_run, film, play
+from megareward.training.run import start
+from megareward.training.run_folder import RunFolder
+from megareward.types import Int, Tensor
+
+CPU = torch.device("cpu")
+CONFIG = TrainConfig(method="extrinsic", frames=96, ppo=PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1))
+
+
+class Lengths:
+    """Games of environment n last 5 * n + 2 steps and bring n points a step."""
+
+    frame_skip, n_actions, frame_shape, device = 1, 3, (32, 32), CPU
+
+    def __init__(self, n_envs: int) -> None:
+        self.n_envs = n_envs
+        self.lengths = 5 * torch.arange(n_envs) + 2
+        self.actions: list[list[int]] = []
+        self.closed = False
+
+    def reset(self, seed: int) -> Step:
+        self.time = torch.full((self.n_envs,), -1)
+        return self.recv()
+
+    def send(self, actions: Int[Tensor, "N"]) -> None:
+        self.actions.append(actions.tolist())
+
+    def recv(self) -> Step:
+        first = (self.time < 0) | (self.time == self.lengths)
+        self.time = torch.where(first, 0, self.time + 1)
+        over = self.time == self.lengths
+        frames = torch.zeros(self.n_envs, 32, 32, dtype=torch.uint8)
+        return Step(frames, torch.arange(self.n_envs) * (~first).float(), over, ~over & over, first, over)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def weights(favourite: int | None = None) -> dict[str, Tensor]:
+    torch.manual_seed(2)
+    policy = Policy((32, 32), 3, 1, CONFIG.policy)
+    if favourite is not None:
+        policy.action_head.bias.data[favourite] = 50.0
+    return prefixed("policy", policy.state_dict())
+
+
+@pytest.fixture
+def games(monkeypatch) -> list[Lengths]:
+    made: list[Lengths] = []
+
+    def make(_game, n_envs, *_args, **_kwargs):
+        made.append(Lengths(n_envs))
+        return made[-1]
+
+    monkeypatch.setattr(evaluate, "make_env", make)
+    return made
+
+
+@pytest.mark.parametrize(("episodes", "owed"), [(1, [1]), (3, [1, 1, 1]), (7, [3, 2, 2])])
+def test_every_environment_owes_a_fixed_number_of_games_so_that_long_ones_count_fully(
+    games, monkeypatch, episodes, owed
+):
+    monkeypatch.setattr(evaluate, "MAX_ENVS", 3)
+    reports: list[tuple[int, int]] = []
+    scores = play(
+        CONFIG,
+        weights(),
+        episodes,
+        seed=0,
+        greedy=False,
+        device=CPU,
+        progress=lambda done, of: reports.append((done, of)),
+    )
+    by_env = {n: n * (5 * n + 2) for n in range(3)}  # the score tells whose game it was
+    assert Counter(scores) == {by_env[n]: quota for n, quota in enumerate(owed)}
+    assert reports == [(i + 1, episodes) for i in range(episodes)]
+    assert games[0].closed
+
+
+def test_greedy_play_takes_the_likeliest_action_and_sampled_play_throws_dice(games):
+    for seed, greedy in ((0, True), (0, False), (0, False), (1, False)):
+        play(CONFIG, weights(), 2, seed=seed, greedy=greedy, device=CPU)
+    play(CONFIG, weights(favourite=2), 2, seed=0, greedy=True, device=CPU)
+    greedy, once, again, other_seed, favourite = (game.actions for game in games)
+    assert len({tuple(actions) for actions in greedy[1:-1]}) == 1  # the frame never changes, nor does the choice
+    assert {a for actions in favourite for a in actions} == {2}
+    assert once == again
+    assert once != other_seed
+
+
+def test_without_weights_the_dice_play_and_a_film_shows_every_frame(games):
+    play(CONFIG, None, 8, seed=0, device=CPU)
+    assert {a for actions in games[0].actions for a in actions} == {0, 1, 2}
+    frames = film(CONFIG, None, steps=9, device=CPU)
+    assert frames.shape == (9, 32, 32)
+    assert games[1].closed
+
+
+def test_the_standard_error_needs_two_games():
+    assert Evaluation(0, 0, False, [1.0, 3.0]).standard_error == 1.0
+    assert math.isnan(Evaluation(0, 0, False, [1.0]).standard_error)
+    assert Evaluation(0, 0, False, [1.0, 3.0]).mean == 2.0
+
+
+@pytest.mark.parametrize("bad", [{"episodes": 0}, {"episodes": 2, "seed": -1}, {"episodes": 2, "seed": 2**31}])
+def test_impossible_numbers_are_refused(tmp_path, bad):
+    with pytest.raises(UsageError, match=f"--{list(bad)[-1]} is {list(bad.values())[-1]}"):
+        evaluate_run(tmp_path, **bad, device=CPU)
+
+
+def test_a_trained_run_is_evaluated_and_remembers_it(tmp_path: Path):
+    folder = start(CONFIG, tmp_path / "run", tensorboard=False, quiet=True)
+    results = [evaluate_run(folder.path, 4, seed=seed, device=CPU) for seed in (5, 5, 6)]
+    assert results[0] == results[1]
+    assert results[0].frames == 96
+    assert len(results[0].scores) == 4
+    lines = [json.loads(line) for line in (folder.path / "eval.jsonl").read_text().splitlines()]
+    assert lines == [
+        {"frames": 96, "seed": seed, "greedy": False, "scores": result.scores}
+        for seed, result in zip((5, 5, 6), results, strict=True)
+    ]
+
+
+def test_a_run_without_a_checkpoint_cannot_be_evaluated(tmp_path: Path):
+    folder = RunFolder.create(tmp_path / "run", CONFIG, {})
+    with pytest.raises(UsageError, match=r"no checkpoint yet; `megareward resume .*` trains it"):
+        evaluate_run(folder.path, 2, device=CPU)

@@ -1,0 +1,124 @@
+"""A run's configuration: JSON and back for every preset and method, and clear refusals of what does not fit."""
+
+import dataclasses
+import json
+
+import pytest
+
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.mini import DemonConfig, PongConfig
+from megareward.errors import UsageError
+from megareward.ppo.config import PPOConfig
+from megareward.rewards import METHODS
+from megareward.training.config import PRESETS, TrainConfig, from_dict, to_dict, with_preset
+
+
+def through_json(config: TrainConfig) -> TrainConfig:
+    return from_dict(json.loads(json.dumps(to_dict(config))), "config.json", warn=pytest.fail)
+
+
+@pytest.mark.parametrize("game", ["pong", "mini-demon"])
+@pytest.mark.parametrize("preset", ["auto", *PRESETS])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_config_survives_json_with_every_preset_and_method(method, preset, game):
+    config = with_preset(TrainConfig(method=method, game=game, seed=4), preset)
+    again = through_json(config)
+    assert again == config
+    assert type(again.reward) is METHODS[method].config
+    assert type(again.env) is (AtariConfig if game == "pong" else DemonConfig)
+
+
+def test_what_differs_from_the_defaults_survives_json():
+    config = TrainConfig(
+        method="extrinsic",
+        env=PongConfig(size=40, opponent=False),
+        ppo=PPOConfig(n_envs=5, rollout=6, minibatches=3),
+        checkpoint_minutes=0.25,
+        show_score="no",
+    )
+    assert through_json(config) == config
+
+
+@pytest.mark.parametrize("part", [None, "ppo", "policy", "reward", "env"])
+def test_a_field_nobody_knows_was_written_by_another_version(part):
+    data = to_dict(TrainConfig(method="extrinsic"))
+    (data[part] if part else data)["brightness"] = 3
+    with pytest.raises(UsageError, match=r"runs/x/config\.json was written by another version .* 'brightness'"):
+        from_dict(data, "runs/x/config.json")
+
+
+def test_a_missing_field_takes_its_default_aloud():
+    data = to_dict(TrainConfig(method="extrinsic"))
+    del data["ppo"]["gae_lambda"], data["ppo"]["clip"], data["show_score"]
+    warnings: list[str] = []
+    config = from_dict(data, "config.json", warnings.append)
+    assert config == TrainConfig(method="extrinsic")
+    assert len(warnings) == 2
+    assert any("show_score of TrainConfig" in text for text in warnings)
+    assert any("clip, gae_lambda of PPOConfig" in text for text in warnings)
+
+
+@pytest.mark.parametrize("data", [{}, [], None, {"game": "pong"}])
+def test_what_is_no_config_is_refused(data):
+    with pytest.raises(UsageError, match="holds no configuration"):
+        from_dict(data, "config.json")
+
+
+@pytest.mark.parametrize(("field", "value"), [("ppo", 5), ("frames", "many"), ("env", [1])])
+def test_a_value_of_the_wrong_kind_is_refused_with_the_file_that_holds_it(field, value):
+    data = {**to_dict(TrainConfig(method="extrinsic")), field: value}
+    with pytest.raises(UsageError, match=r"config\.json"):
+        from_dict(data, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("frames", 0), ("seed", -1), ("seed", 2**31), ("checkpoint_minutes", -0.1)]
+)
+def test_impossible_numbers_are_refused_by_their_option(field, value):
+    with pytest.raises(UsageError, match=f"--{field.replace('_', '-')} is {value}"):
+        TrainConfig(method="extrinsic", **{field: value})
+
+
+def test_time_between_checkpoints_must_be_a_number():
+    with pytest.raises(UsageError, match="nan"):
+        TrainConfig(method="extrinsic", checkpoint_minutes=float("nan"))
+
+
+def test_unknown_names_get_suggestions():
+    with pytest.raises(UsageError, match="Did you mean extrinsic"):
+        TrainConfig(method="extrinsc")
+    with pytest.raises(UsageError, match="Did you mean breakout"):
+        TrainConfig(method="random", game="brekout")
+    with pytest.raises(UsageError, match="Did you mean paper"):
+        with_preset(TrainConfig(method="random"), "papr")
+
+
+def test_any_spelling_of_a_game_is_the_same_run():
+    spellings = ["space_invaders", "SpaceInvaders", "ALE/SpaceInvaders-v5", "SpaceInvadersNoFrameskip-v4"]
+    assert len({TrainConfig(method="Random", game=game) for game in spellings}) == 1
+
+
+def test_frames_are_emulator_frames_and_iterations_are_rounded_up():
+    ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2)
+    assert TrainConfig(method="random", game="pong", frames=3 * 8 * 4 * 5, ppo=ppo).iterations == 5
+    assert TrainConfig(method="random", game="mini-pong", frames=3 * 8 * 5 + 1, ppo=ppo).iterations == 6
+
+
+def test_the_score_is_hidden_from_methods_that_do_not_use_it():
+    assert TrainConfig(method="random").hides_score
+    assert not TrainConfig(method="extrinsic").hides_score
+    assert TrainConfig(method="extrinsic", show_score="no").hides_score
+    assert not TrainConfig(method="random", show_score="yes").hides_score
+
+
+def test_presets_change_nothing_but_what_they_are_about():
+    config = TrainConfig(method="extrinsic", game="pong", seed=9, env=AtariConfig(sticky=0.25))
+    for name in PRESETS:
+        changed = with_preset(config, name)
+        for field in ("method", "game", "seed", "env", "reward", "show_score"):
+            assert getattr(changed, field) == getattr(config, field), (name, field)
+
+
+def test_configs_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TrainConfig(method="random").seed = 1
