@@ -272,8 +272,7 @@ class Trainer:
             self.scales[i].load_state_dict(part(tensors, f"scale.{i}"))
         if self.tracker is not None:
             self.models.load_state_dict(part(tensors, "control"))
-        # Before 0.1 the dice had no prefix of their own.
-        self.generator.set_state(tensors["dice.state"] if "dice.state" in tensors else tensors["generator"])
+        self.generator.set_state(tensors["dice.state"])
         self.iteration, self.frames = state["iteration"], state["frames"]
         env_state = part(tensors, "env")
         exact = bool(env_state)
