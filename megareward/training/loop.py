@@ -1,7 +1,12 @@
 """The one outer loop. Everything that happens in a run happens here, in this order:
 
-act and emulate T steps -> rewards of each stream -> advantages -> PPO update -> the rewards learn
--> finite? -> logs -> (every few minutes) checkpoint
+  1. T times: the policy acts on frame t, the environments answer with frame t+1, the tracker judges its control
+  2. each stream's reward is computed, scaled and turned into advantages
+  3. PPO update
+  4. the rewards learn, then the control models
+  5. everything finite? Then logs and, every few minutes, a checkpoint (`training.run`)
+
+During the warm-up of the play protocol actions are random and step 3 is left out; everything else is the same.
 """
 
 import math
@@ -216,11 +221,11 @@ class Trainer:
 
     def read(self, metrics: dict[str, Tensor]) -> dict[str, float]:
         """Bring the metrics home in one transfer; stop the run if anything it learns from or with is not finite."""
+        if not metrics:  # random play has nothing to check
+            return {}
         names = list(metrics)
         weights = dict(self.policy.named_parameters())
-        sums = [w.detach().abs().sum() for w in weights.values()] if names else []  # random play has nothing to check
-        if not names:
-            return {}
+        sums = [w.detach().abs().sum() for w in weights.values()]
         numbers = torch.stack([*(metrics[name].float() for name in names), *sums]).tolist()
         for name, number in zip([*names, *(f"policy.{w}" for w in weights)], numbers, strict=True):
             if not math.isfinite(number):
