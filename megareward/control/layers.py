@@ -59,12 +59,15 @@ class Convolution(nn.Module):
     small cells of mini games only.
     """
 
+    links: Tensor
+
     def __init__(self, layer: Layer, c_in: int, c_out: int, transposed: bool = False, bias: bool = False) -> None:
         super().__init__()
         kind = nn.ConvTranspose2d if transposed else nn.Conv2d
         self.conv = kind(c_in, c_out, layer.kernel, layer.stride, bias=bias)
         self.in_shape = (*(layer.out if transposed else layer.size), c_in)
         self.out_shape = (*(layer.size if transposed else layer.out), c_out)
+        self.register_buffer("links", _links(layer, transposed), persistent=False)
         self.dense = False
 
     @property
@@ -76,12 +79,26 @@ class Convolution(nn.Module):
         return math.prod(self.out_shape)
 
     def forward(self, x: Float[Tensor, "M n_in"]) -> Float[Tensor, "M n_out"]:
-        y = x @ self.matrix() if self.dense else self._convolve(x)
+        y = self._multiply(x) if self.dense else self._convolve(x)
         return y if self.conv.bias is None else y + self.conv.bias.repeat(self.n_out // len(self.conv.bias)).to(y.dtype)
 
+    def _multiply(self, x: Tensor) -> Tensor:
+        """x @ matrix. On a GPU both sides are padded to multiples of 8: rows that do not start at 16 bytes would force
+        kernels several times slower (a cell of 21 x 21 pixels has 441)."""
+        matrix = self.matrix()
+        if not x.is_cuda:
+            return x @ matrix
+        rows, columns = -self.n_in % 8, -self.n_out % 8
+        y = F.pad(x, (0, rows)) @ F.pad(matrix, (0, columns, 0, rows))
+        return y[:, : self.n_out]
+
     def matrix(self) -> Float[Tensor, "n_in n_out"]:
-        """A linear map is known by what it does to the unit vectors."""
-        return self._convolve(torch.eye(self.n_in, device=self.conv.weight.device, dtype=self.conv.weight.dtype))
+        """The linear map that the convolution is: each entry is one weight of the kernel, or zero."""
+        weight = self.conv.weight if isinstance(self.conv, nn.ConvTranspose2d) else self.conv.weight.transpose(0, 1)
+        kernel = weight.flatten(2).permute(2, 0, 1).flatten(1)  # (kernel, c_in * c_out)
+        (h, w, c_in), (out_h, out_w, c_out) = self.in_shape, self.out_shape
+        entries = (self.links.to(kernel.dtype) @ kernel).reshape(h * w, out_h * out_w, c_in, c_out)
+        return entries.transpose(1, 2).reshape(self.n_in, self.n_out)
 
     def _convolve(self, x: Tensor) -> Tensor:
         weight, stride = self.conv.weight, self.conv.stride
@@ -94,6 +111,20 @@ class Convolution(nn.Module):
             patches = maps.flatten(1, 2) @ weight.flatten(1)  # (M, h * w, kernel)
             maps = F.fold(patches.transpose(1, 2), self.out_shape[:2], self.conv.kernel_size, stride=stride)
         return maps.permute(0, 2, 3, 1).reshape(len(x), -1)  # (M, C, h, w) -> (M, h * w * C)
+
+
+def _links(layer: Layer, transposed: bool) -> Float[Tensor, "positions kernel"]:
+    """1 where a position of the input meets a position of the output through a place of the kernel.
+
+    Rows run over (input position, output position), columns over the places of the kernel.
+    """
+    axes = []
+    for size, out, kernel, stride in zip(layer.size, layer.out, layer.kernel, layer.stride, strict=True):
+        pixel, window, place = torch.meshgrid(*map(torch.arange, (size, out, kernel)), indexing="ij")
+        meets = (pixel == window * stride + place).float()  # (size, out, kernel)
+        axes.append(meets.transpose(0, 1) if transposed else meets)
+    h, w = axes
+    return torch.einsum("iyk,jxl->ijyxkl", h, w).flatten(4).flatten(0, 3)
 
 
 def widths(grid: Grid, first: int) -> list[int]:
