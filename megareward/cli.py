@@ -28,7 +28,7 @@ Agents that learn to play by seeking control.
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
-  bench WHAT       measure speed: emulator, train
+  bench WHAT       measure speed: emulator, train, control
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
 """

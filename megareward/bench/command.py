@@ -78,13 +78,24 @@ def emulator(words: list[str], parse: Callable[..., Any]) -> int:
     return 0
 
 
+def control(words: list[str], parse: Callable[..., Any]) -> int:
+    from megareward.bench.control import main
+
+    main(words)
+    return 0
+
+
 def write_json(path: Path | None, record: Any) -> None:
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(record, indent=1) + "\n")
 
 
-BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {"emulator": emulator, "train": train}
+BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {
+    "emulator": emulator,
+    "train": train,
+    "control": control,
+}
 
 
 def command(words: list[str], parse: Callable[..., Any]) -> int:
