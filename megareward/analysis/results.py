@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 
 from megareward.analysis.published import published, published_score
-from megareward.errors import UsageError
+from megareward.errors import RunError, UsageError
 from megareward.quantities import short_count
 from megareward.training.config import RECENT
 from megareward.training.run_folder import RunFolder
@@ -100,7 +100,15 @@ def dump(summary: dict[str, Any]) -> str:
 
 
 def load(ledger: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text()) for path in sorted(ledger.glob("*/*.json"))]
+    return [_read(path) for path in sorted(ledger.glob("*/*.json"))]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as broken:
+        raise RunError(f"{path} is not valid JSON ({broken}); record its run again or remove it.") from broken
+    return record
 
 
 COLUMNS = ("random", "ppo/schulman2017", "paper/mega", "human/mnih2015")

@@ -49,6 +49,9 @@ class Counting:
         one = recorded.real.flatten()[:, None].expand_as(codes).to(self.counts.dtype)  # resets count nothing
         self.counts.index_add_(0, codes.flatten(), one.flatten())
         self.seen = self.seen + recorded.real.sum()
+        return self.metrics()
+
+    def metrics(self) -> dict[str, Tensor]:
         return {"frames": self.seen, "codes": (self.counts > 0).sum()}
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -127,8 +130,10 @@ class SimHash(Counting):
         return (self.counts[codes[:, 0]] + 1).float().rsqrt()
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        """Before the mean of each pixel is known, hashes would mean something else every time: nothing is counted."""
         if self.normaliser.n_seen < self.config.normalise_frames:
             self.normaliser.observe(recorded.frames[1:][recorded.real])
+            return self.metrics()
         return super().update(recorded)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from megareward.rewards.networks import (
     code_size,
     encoder,
     in_parts,
-    mean_of,
+    means_of,
     minibatches,
     orthogonal,
     part_of,
@@ -85,33 +85,33 @@ class Curiosity:
         errors = (foreseen - features[1:].flatten(0, 1)).square().mean(-1)
         return errors.view(recorded.actions.shape)
 
+    def losses(
+        self, now: Float[Tensor, "B F"], then: Float[Tensor, "B F"], actions: Int[Tensor, "B"]
+    ) -> dict[str, Float[Tensor, ""]]:
+        """What is minimised. Features learn by the inverse task alone: the dynamics would like them all alike."""
+        foreseen = self.dynamics(now.detach(), actions)
+        losses = {"dynamics_loss": (foreseen - then.detach()).square().mean()}
+        if self.learns_features:
+            losses["inverse_loss"] = cross_entropy(self.inverse(torch.cat([now, then], -1)), actions)
+        return losses
+
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
-        config, frames, actions = self.config, recorded.frames, recorded.actions
+        config, frames = self.config, recorded.frames
         if self.normaliser.n_seen < config.normalise_frames:
             self.normaliser.observe(frames[1:][recorded.real])
         fixed = None if self.learns_features else self.look_at_all(frames)  # (T+1, N, F), once for all passes
         t, n = recorded.real.nonzero().unbind(1)  # (M,) each
-        losses: dict[str, list[Tensor]] = {"dynamics_loss": [], "copy_loss": []}
-        if self.learns_features:
-            losses |= {"inverse_loss": [], "inverse_accuracy": []}
+        steps = []
         for pick in minibatches(len(t), config.update_fraction, config.minibatches, config.epochs, self.draws):
-            when, env = t[pick], n[pick]
-            taken = actions[when, env]
-            if fixed is not None:
-                now, then = fixed[when, env], fixed[when + 1, env]  # (B, F)
+            at, after = (t[pick], n[pick]), (t[pick] + 1, n[pick])
+            if fixed is None:
+                now, then = self.look(frames[at]), self.look(frames[after])  # (B, F) each
             else:
-                now, then = self.look(frames[when, env]), self.look(frames[when + 1, env])
-            foreseen = self.dynamics(now.detach(), taken)
-            loss = dynamics_loss = (foreseen - then.detach()).square().mean()
-            if self.learns_features:  # by the inverse task alone: the dynamics would make them trivial
-                logits = self.inverse(torch.cat([now, then], -1))  # (B, A)
-                loss = dynamics_loss + (inverse_loss := cross_entropy(logits, taken))
-                losses["inverse_loss"].append(inverse_loss.detach())
-                losses["inverse_accuracy"].append((logits.argmax(-1) == taken).float().mean())
-            self.learner.step(loss)
-            losses["dynamics_loss"].append(dynamics_loss.detach())
-            losses["copy_loss"].append((then - now).detach().square().mean())
-        return {name: mean_of(values, self.device) for name, values in losses.items()}
+                now, then = fixed[at], fixed[after]
+            losses = self.losses(now, then, recorded.actions[at])
+            self.learner.step(torch.stack(list(losses.values())).sum())
+            steps.append(losses | {"copy_loss": (then - now).square().mean()})
+        return means_of(steps)
 
     def state_dict(self) -> dict[str, Tensor]:
         scaling = {f"normaliser.{name}": tensor.clone() for name, tensor in self.normaliser.state_dict().items()}

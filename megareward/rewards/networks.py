@@ -15,7 +15,7 @@ TRUNKS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
     "small": (((16, 4, 2), (32, 3, 2)), 128),
 }
 NATURE_FROM = 64
-"""Pixels of the shorter side from which a frame gets the trunk of the sources; below, the small one, as in the policy."""
+"""Pixels of the shorter side from which a frame gets the sources' trunk; below, the small one, as in the policy."""
 
 SLOPE = 0.2
 """Of LeakyReLU on the negative side: the sources ran on TensorFlow, whose default this is."""
@@ -68,9 +68,9 @@ def minibatches(
         yield from (part for part in order.chunk(number) if len(part))
 
 
-def mean_of(values: list[Float[Tensor, ""]], device: torch.device) -> Float[Tensor, ""]:
-    """0 where there were none: a rollout of nothing but resets teaches nothing."""
-    return torch.stack(values).mean() if values else torch.zeros((), device=device)
+def means_of(steps: list[dict[str, Float[Tensor, ""]]]) -> dict[str, Float[Tensor, ""]]:
+    """Metrics averaged over gradient steps; none where there were no steps, as in a rollout of resets only."""
+    return {name: torch.stack([step[name].detach() for step in steps]).mean() for name in (steps[0] if steps else ())}
 
 
 class Learner:

@@ -10,7 +10,16 @@ from torch import nn
 from megareward.control.moments import Moments
 from megareward.ppo.config import Stream
 from megareward.rewards.contract import Recorded, RewardStream, World
-from megareward.rewards.networks import Learner, code_size, encoder, in_parts, mean_of, minibatches, orthogonal, part_of
+from megareward.rewards.networks import (
+    Learner,
+    code_size,
+    encoder,
+    in_parts,
+    means_of,
+    minibatches,
+    orthogonal,
+    part_of,
+)
 from megareward.rewards.settings import RndConfig
 from megareward.types import Float, Tensor, UInt8
 
@@ -60,12 +69,12 @@ class RND:
         frames = recorded.frames[1:][recorded.real]  # (M, px_h, px_w)
         for part in frames.split(OBSERVED_AT_ONCE):
             self.moments = self.moments.update(part)
-        config, losses = self.config, []
+        config, steps = self.config, []
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
             loss = self.error(frames[index]).mean()
             self.learner.step(loss)
-            losses.append(loss.detach())
-        return {"loss": mean_of(losses, self.device), "pixel_std": self.moments.std.mean()}
+            steps.append({"loss": loss})
+        return means_of(steps) | {"pixel_std": self.moments.std.mean()}
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}

@@ -114,7 +114,7 @@ class CountConfig:
     beta: float = 0.05
     """Factor of the bonus (Martin et al.; Tang et al.: 0.01). Without effect while `normalise` is on."""
     bits: int = 64
-    """simhash: length of a hash, at most 64. Fewer bits make more frames the same. Tang et al.: 256 of other features."""
+    """simhash: length of a hash, at most 64. Fewer bits make more frames the same (Tang et al.: 16 to 512)."""
     normalise_frames: int = 10_000
     """simhash: the first frames, from which each pixel's mean is taken; fixed afterwards (ours)."""
     discount: float = 0.99

@@ -4,7 +4,9 @@ A method that joins the zoo joins the tests of this folder. If its defaults are 
 `SMALL`.
 """
 
+import functools
 import signal
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +30,14 @@ from tests.seams import frame_change
 EVERY = [*METHODS, frame_change.METHOD.name]
 SCORE_FREE = [name for name in METHODS if not METHODS[name].uses_score] + [frame_change.METHOD.name]
 
-SMALL: dict[str, dict[str, Any]] = {}
+ITERATIONS, N, T = 4, 3, 12
+
+SMALL: dict[str, dict[str, Any]] = {
+    "rnd": {"epochs": 1, "minibatches": 2},
+    "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},
+}
 """Settings that make a method cheap enough, by its name."""
 
-ITERATIONS, N, T = 4, 3, 12
 TINY_CONTROL = ControlConfig(
     adm=AdmConfig(channels=2, features=8, hidden=8),
     rtm=RtmConfig(channels=2, features=8, gamma_features=8),
@@ -137,6 +143,13 @@ def run(
     watched = Watched(wrap(env) if wrap else env)
     start(config, path, env=watched, **QUIET)
     return Outcome.of(path), watched
+
+
+@functools.cache
+def whole(config: TrainConfig) -> tuple[Outcome, Watched]:
+    """The uninterrupted, unwrapped run that others are compared with; trained once, to be read only."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(config, Path(folder) / "run")
 
 
 class PowerCutError(Exception):

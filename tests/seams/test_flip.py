@@ -13,12 +13,12 @@ from megareward.envs.mini import MINI_CONFIGS
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import find_method
 from megareward.training.config import TrainConfig
-from tests.seams.small_runs import SCORE_FREE, Outcome, Watched, assert_same_tensors, run, small
+from tests.seams.small_runs import SCORE_FREE, Outcome, Watched, assert_same_tensors, run, small, whole
 from tests.small_envs import FlippedScore
 
 
 def both(config: TrainConfig, tmp_path) -> tuple[tuple[Outcome, Watched], tuple[Outcome, Watched]]:
-    return run(config, tmp_path / "plain"), run(config, tmp_path / "flipped", FlippedScore)
+    return whole(config), run(config, tmp_path / "flipped", FlippedScore)
 
 
 def assert_nothing_but_the_score_changed(config: TrainConfig, tmp_path) -> None:
@@ -42,7 +42,8 @@ def test_flipping_the_games_score_changes_nothing_the_agent_learns_or_does(metho
 @pytest.mark.parametrize("game", MINI_CONFIGS)
 def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
     ppo = PPOConfig(n_envs=3, rollout=32, minibatches=2, epochs=1, learning_rate=1e-2)
-    config = small("frame-change", game=game, env=MINI_CONFIGS[game](max_steps=50), ppo=ppo, frames=3 * 3 * 32)
+    env = MINI_CONFIGS[game](max_steps=50)
+    config = small("frame-change", game=game, env=env, ppo=ppo, frames=3 * 3 * 32, g_channel="no")
     assert_nothing_but_the_score_changed(config, tmp_path)
 
 

@@ -8,71 +8,83 @@ from megareward.ppo.config import PPOConfig
 from megareward.training.checkpoint import list_checkpoints
 from megareward.training.run import resume, start
 from megareward.training.run_folder import RunFolder
-from tests.seams.small_runs import EVERY, ITERATIONS, QUIET, N, Outcome, T, assert_same, run, run_with_a_stop, small
+from tests.seams.small_runs import (
+    EVERY,
+    ITERATIONS,
+    QUIET,
+    N,
+    Outcome,
+    PowerCutError,
+    T,
+    Watched,
+    assert_same,
+    env_of,
+    run,
+    run_with_a_stop,
+    small,
+    stop_at,
+    whole,
+)
+
+A_MOMENT = 1e-9
+"""Minutes; over as soon as one iteration is."""
 
 
 @pytest.mark.parametrize("method", EVERY)
-def test_a_run_cut_off_in_any_iteration_ends_as_if_it_had_not_been(method, tmp_path):
-    whole, _ = run(small(method), tmp_path / "whole")
-    assert len(whole.scores) > N  # half games, too, had to be remembered
+def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if_it_had_not_been(method, tmp_path):
+    config, path = small(method), tmp_path / "run"
+    uninterrupted, _ = whole(config)
+    assert len(uninterrupted.scores) > N  # half games, too, had to be remembered
+    RunFolder.create(path, config, {})
     for iteration in range(ITERATIONS):
-        step = iteration * T + 3 * iteration  # in the first at once, then ever later in a rollout
-        assert_same(whole, run_with_a_stop(small(method), tmp_path / f"{iteration}", step, "power cut"))
+        power_cut = stop_at(3 * iteration, "power cut")  # at the very first step, then later and later in a rollout
+        with pytest.raises(PowerCutError):
+            resume(path, env=Watched(env_of(config), power_cut), **QUIET)
+        resume(path, minutes=A_MOMENT, **QUIET)
+    assert_same(uninterrupted, Outcome.of(path))
+    begun_at = [row["from_frames"] for row in RunFolder(path).rows("processes.jsonl")]
+    assert begun_at == [i * N * T for i in range(ITERATIONS) for _ in (1, 2)]
 
 
 @pytest.mark.parametrize("iteration", range(ITERATIONS))
 def test_a_run_stopped_by_ctrl_c_in_any_iteration_ends_as_if_it_had_not_been(iteration, tmp_path):
     config = small("extrinsic", checkpoint_minutes=60.0)
-    whole, _ = run(config, tmp_path / "whole")
-    assert_same(whole, run_with_a_stop(config, tmp_path / "stopped", iteration * T + 5, "Ctrl-C"))
+    assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", iteration * T + 5, "Ctrl-C"))
 
 
 @pytest.mark.parametrize("game", MINI_CONFIGS)
 def test_every_mini_game_resumes_exactly_with_all_its_extras(game, tmp_path):
     extras = dict.fromkeys(["distractor", "noisy_tv", "death_flash", "moving_camera", "life_loss_is_terminal"], True)
     config = small("extrinsic", game=game, env=MINI_CONFIGS[game](max_steps=11, **extras))
-    whole, _ = run(config, tmp_path / "whole")
-    assert_same(whole, run_with_a_stop(config, tmp_path / "stopped", 2 * T + 5, "power cut"))
-
-
-@pytest.mark.parametrize("method", EVERY)
-def test_a_run_stopped_after_each_of_its_iterations_ends_as_if_it_had_not_been(method, tmp_path):
-    whole, _ = run(small(method, checkpoint_minutes=60.0), tmp_path / "whole")
-    moment = 1e-9  # minutes: over as soon as the first iteration is
-    folder = start(small(method, checkpoint_minutes=60.0), tmp_path / "pieces", minutes=moment, **QUIET)
-    while len(folder.rows("metrics.jsonl")) < ITERATIONS:
-        resume(folder.path, minutes=moment, **QUIET)
-    assert_same(whole, Outcome.of(folder.path))
-    assert [row["from_frames"] for row in folder.rows("processes.jsonl")] == [i * N * T for i in range(ITERATIONS)]
+    assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", 2 * T + 5, "power cut"))
 
 
 def test_without_a_checkpoint_the_run_begins_again(tmp_path):
     config = small("extrinsic", checkpoint_minutes=60.0)
-    whole, _ = run(config, tmp_path / "whole")
-    assert_same(whole, run_with_a_stop(config, tmp_path / "cut", 3 * T + 1, "power cut"))
+    assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "cut", 3 * T + 1, "power cut"))
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path):
-    whole, _ = run(small("extrinsic"), tmp_path / "run")
+    finished, _ = run(small("extrinsic"), tmp_path / "run")
     before = {path: path.stat().st_mtime_ns for path in list_checkpoints(tmp_path / "run" / "checkpoints")}
     resume(tmp_path / "run", **QUIET)
-    assert_same(whole, Outcome.of(tmp_path / "run"))
+    assert_same(finished, Outcome.of(tmp_path / "run"))
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
 def test_a_damaged_newest_checkpoint_costs_one_interval_and_nothing_else(tmp_path, capsys):
-    whole, _ = run(small("extrinsic"), tmp_path / "run")
+    finished, _ = run(small("extrinsic"), tmp_path / "run")
     newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
     (newest / "tensors.safetensors").write_bytes(b"nonsense")
     resume(tmp_path / "run", **QUIET)
     assert f"Checkpoint {newest.name} is damaged" in capsys.readouterr().err
-    assert_same(whole, Outcome.of(tmp_path / "run"))
+    assert_same(finished, Outcome.of(tmp_path / "run"))
 
 
 def test_atari_starts_new_episodes_and_says_so(tmp_path, capsys):
     ppo = PPOConfig(n_envs=2, rollout=4, minibatches=2, epochs=1)
     config = small("extrinsic", game="pong", env=AtariConfig(threads=1), ppo=ppo, frames=2 * 2 * 4 * 4)
-    start(config, tmp_path / "run", minutes=1e-9, **QUIET)
+    start(config, tmp_path / "run", minutes=A_MOMENT, **QUIET)
     resume(tmp_path / "run", tensorboard=False)
     assert "at 32 frames; the emulator starts new episodes" in capsys.readouterr().err
     assert [row["frames"] for row in RunFolder(tmp_path / "run").rows("metrics.jsonl")] == [32, 64]

@@ -1,0 +1,157 @@
+"""The ledger of runs, its table, and the report of one run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from megareward.analysis.published import published, published_score
+from megareward.analysis.report import describe_run, draw_curve
+from megareward.analysis.results import COLUMNS, CURVE_POINTS, add_run, curve, load, table
+from megareward.envs.games import atari_games
+from megareward.errors import RunError, UsageError
+from megareward.training.config import RECENT, TrainConfig
+from megareward.training.run_folder import RunFolder
+
+
+def finished_run(path: Path, scores: list[float], *, commit: str | None = "0123456789abcdef", **config) -> Path:
+    """A run's folder as training leaves it, one game per 1000 frames."""
+    settings = {"method": "extrinsic", "game": "pong", "frames": 1000 * len(scores), **config}
+    folder = RunFolder.create(path, TrainConfig(**settings), {"commit": commit})
+    folder.append("metrics.jsonl", {"frames": 1000 * len(scores)})
+    for i, score in enumerate(scores):
+        folder.append("scores.jsonl", {"frames": 1000 * (i + 1), "score": score, "steps": 9, "env": 0, "cut": False})
+    return folder.path
+
+
+# The ledger ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_becomes_one_small_file_with_all_that_a_reader_needs(tmp_path):
+    run = finished_run(tmp_path / "run", [float(s) for s in range(60)], seed=3)
+    RunFolder(run).append("eval.jsonl", {"frames": 60_000, "scores": [1.0]})
+    target = add_run(run, tmp_path / "ledger")
+    assert target == tmp_path / "ledger" / "pong" / "extrinsic-s3-60k-01234567.json"
+    record = json.loads(target.read_text())
+    assert record["score"] == sum(range(10, 60)) / 50
+    assert (record["episodes"], record["episodes_in_score"]) == (60, RECENT)
+    assert (record["seed"], record["frames"], record["finished"]) == (3, 60_000, True)
+    assert record["evaluations"] == [{"frames": 60_000, "scores": [1.0]}]
+    assert record["config"]["ppo"]["n_envs"] == 8
+    assert record["provenance"]["commit"] == "0123456789abcdef"
+    assert target.stat().st_size < 10_000
+
+
+def test_recording_a_run_again_replaces_its_file(tmp_path):
+    run = finished_run(tmp_path / "run", [1.0])
+    assert add_run(run, tmp_path / "ledger") == add_run(run, tmp_path / "ledger")
+    assert len(load(tmp_path / "ledger")) == 1
+
+
+@pytest.mark.parametrize(("commit", "name"), [("0123456+", "0123456"), ("0123456789+", "01234567"), (None, "unknown")])
+def test_the_files_name_carries_the_commit_where_there_is_one(tmp_path, commit, name):
+    assert add_run(finished_run(tmp_path / "run", [1.0], commit=commit), tmp_path).name.endswith(f"-{name}.json")
+
+
+def test_a_run_that_was_cut_short_is_recorded_as_unfinished(tmp_path):
+    run = finished_run(tmp_path / "run", [1.0, 2.0], frames=80_000_000)
+    assert not json.loads(add_run(run, tmp_path).read_text())["finished"]
+
+
+def test_a_run_without_metrics_or_games_has_nothing_to_record(tmp_path):
+    empty = RunFolder.create(tmp_path / "empty", TrainConfig(method="random"), {})
+    with pytest.raises(UsageError, match=r"no metrics yet; `megareward resume .*empty` trains it"):
+        add_run(empty.path, tmp_path)
+    empty.append("metrics.jsonl", {"frames": 24})
+    with pytest.raises(UsageError, match="not finished a single game"):
+        add_run(empty.path, tmp_path)
+
+
+def test_a_file_of_the_ledger_that_is_no_json_is_named(tmp_path):
+    (tmp_path / "pong").mkdir()
+    (tmp_path / "pong" / "broken.json").write_text("{")
+    with pytest.raises(RunError, match=r"broken\.json"):
+        load(tmp_path)
+
+
+# The curve -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_curve_is_the_mean_of_the_last_50_games():
+    episodes = [{"frames": 10 * i, "score": float(i)} for i in range(1, 121)]
+    points = dict(map(tuple, curve(episodes)))
+    assert points[10] == 1.0
+    assert points[100] == 5.5
+    assert points[1200] == sum(range(71, 121)) / 50
+    assert len(points) == 120
+
+
+def test_a_long_curve_is_thinned_but_keeps_its_end():
+    episodes = [{"frames": i, "score": 2.0} for i in range(1, 100_001)]
+    points = curve(episodes)
+    assert len(points) == CURVE_POINTS
+    assert points[-1] == [100_000, 2.0]
+    assert [p[0] for p in points] == sorted({p[0] for p in points})
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_averages_over_seeds_and_shows_published_scores_beside(tmp_path):
+    for seed, score in enumerate((10.0, 14.0)):
+        add_run(finished_run(tmp_path / f"run{seed}", [score] * 4, seed=seed), tmp_path / "ledger")
+    add_run(finished_run(tmp_path / "other", [1.0] * 2, game="mini-pong"), tmp_path / "ledger")
+    head, mini, pong = table(tmp_path / "ledger").splitlines()[:3]
+    assert head.split()[:5] == ["game", "method", "frames", "seeds", "score"]
+    assert mini.split() == ["mini-pong", "extrinsic", "0.002M", "1", "1"]
+    assert pong.split()[:7] == ["pong", "extrinsic", "0.004M", "2", "12", "+-", "2"]
+    assert pong.split()[7:] == [f"{published_score(column, 'pong'):g}" for column in COLUMNS]
+
+
+def test_runs_of_other_lengths_are_not_averaged_together(tmp_path):
+    for n in (1, 2):
+        add_run(finished_run(tmp_path / f"run{n}", [1.0] * n), tmp_path / "ledger")
+    assert table(tmp_path / "ledger").count("\npong ") == 2
+
+
+def test_an_empty_ledger_says_how_to_fill_it(tmp_path):
+    assert "`megareward results add RUN` records one" in table(tmp_path)
+
+
+# Published numbers ---------------------------------------------------------------------------------------------------
+
+
+def test_every_published_column_has_a_source_and_games_by_their_canonical_names():
+    for name, column in published().items():
+        assert column.source, name
+        assert set(column.scores) <= set(atari_games()), name
+    assert set(COLUMNS) <= set(published())
+
+
+def test_the_papers_own_columns_cover_its_18_games():
+    columns = {name: column for name, column in published().items() if name.startswith("paper/")}
+    assert {len(column.scores) for column in columns.values()} == {18}
+    assert {column.frames for column in columns.values()} == {80_000_000}
+    assert published_score("paper/mega", "mini-pong") is None
+
+
+# The report ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_described_beside_random_play(tmp_path):
+    run = finished_run(tmp_path / "run", [20.0] * 3)
+    text = describe_run(run)
+    assert "pong, extrinsic: score 20 over the last 3 games" in text
+    assert f"random play: {published_score('random', 'pong'):.4g}" in text
+    assert str(run) in text
+    assert "random play: -3.5" in describe_run(run, random_score=-3.5)
+
+
+def test_a_run_without_games_is_described_too(tmp_path):
+    empty = RunFolder.create(tmp_path / "empty", TrainConfig(method="random"), {})
+    assert "no game finished yet" in describe_run(empty.path)
+
+
+def test_the_curve_is_drawn(tmp_path):
+    draw_curve(finished_run(tmp_path / "run", [1.0, 2.0, 3.0]), tmp_path / "curve.png", random_score=0.5)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
