@@ -17,7 +17,7 @@ class Moments(NamedTuple):
     @staticmethod
     def empty(shape: tuple[int, ...] = (), device: torch.device | None = None) -> "Moments":
         zeros = torch.zeros(shape, dtype=torch.float64, device=device)
-        return Moments(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros)
+        return Moments(torch.zeros((), dtype=torch.float64, device=device), zeros, zeros.clone())
 
     def update(self, batch: Shaped[Tensor, "B *S"]) -> "Moments":
         """The moments after the entries of `batch` as well."""

@@ -112,7 +112,7 @@ class SimHash(Counting):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(world.seed)
             self.planes = torch.randn(config.bits, rows * columns).to(world.device)
-        self.powers = 2 ** torch.arange(config.bits, device=world.device)  # (k,) the last of 64 is the sign
+        self.powers = 1 << torch.arange(config.bits, device=world.device)  # (k,) the last of 64 is the sign
         self.normaliser = Normaliser("pixel", world.frame_shape, config.normalise_frames, world.device)
 
     def hashes(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Int[Tensor, "B"]:

@@ -110,7 +110,7 @@ class Curiosity:
                 now, then = fixed[at], fixed[after]
             losses = self.losses(now, then, recorded.actions[at])
             self.learner.step(torch.stack(list(losses.values())).sum())
-            steps.append(losses | {"copy_loss": (then - now).square().mean()})
+            steps.append(losses | {"copy_loss": (then - now).detach().square().mean()})
         return means_of(steps)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -149,9 +149,10 @@ def many(config: TrainConfig) -> TrainConfig:
 
 
 def mini(config: TrainConfig) -> TrainConfig:
-    """Small worlds on two cores: 32 environments, a small network, a high constant-ish learning rate."""
+    """Small worlds on two cores: 32 environments, small networks, and a learning rate of 1e-3 for all of them."""
     ppo = PPOConfig(n_envs=32, rollout=64, minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2, clip_decays=False)
-    return replace(config, ppo=ppo, control=mini_control(config.control))
+    reward = replace(config.reward, learning_rate=1e-3) if hasattr(config.reward, "learning_rate") else config.reward
+    return replace(config, ppo=ppo, control=mini_control(config.control), reward=reward)
 
 
 def debug(config: TrainConfig) -> TrainConfig:
