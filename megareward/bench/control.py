@@ -38,6 +38,7 @@ import torch
 import torch.nn.functional as F
 
 from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
+from megareward.control.layers import full_precision
 from megareward.control.models import ControlModels
 from megareward.control.pairs import all_pairs, attended_pairs, blend
 from megareward.control.replay import Transitions
@@ -102,7 +103,7 @@ class PlainRTM(RTM):
     ) -> Float[Tensor, "N HW HW"]:
         N, HW, _ = source.shape
         scores = self.gamma.head(every_pair(self.gamma.interaction, source, actions))
-        return ATTENTIONS[self.config.attention](scores.float().reshape(N, HW, HW))
+        return ATTENTIONS[self.config.attention](full_precision(scores).reshape(N, HW, HW))
 
     def forward(
         self,
@@ -112,13 +113,12 @@ class PlainRTM(RTM):
         scale: Float[Tensor, ""] | float = 1.0,
     ) -> RtmOutput:
         relation = self.attend(source, actions)
-        pairs = all_pairs(*relation.shape[:2])
-        drawn = self.phi.decoder(every_pair(self.phi.interaction, source, actions))
+        products, pairs = every_pair(self.phi.interaction, source, actions), all_pairs(*relation.shape[:2])
         if self.config.phi_pairs == "attended":
             pairs = attended_pairs(relation)
-            assert pairs.rows is not None
-            drawn = self.phi.decoder(every_pair(self.phi.interaction, source, actions)[pairs.rows])
-        return RtmOutput(scale * blend(drawn, relation, pairs), relation)
+            products = products[pairs.rows]
+        drawn = self.phi.decoder(products)
+        return RtmOutput(scale * blend(drawn, relation, pairs), relation, drawn, pairs)
 
 
 def every_pair(net: Interaction, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"]) -> Float[Tensor, "M F"]:
@@ -321,7 +321,8 @@ def profile(variant: Variant, batch_size: int, device: torch.device, n_steps: in
     key = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
     events = sorted(recorded.key_averages(), key=lambda e: -getattr(e, key))
     if device.type == "cuda":  # kernels only: what PyTorch's operators launched is counted there
-        events = [e for e in events if e.device_type == torch.autograd.DeviceType.CUDA]
+        on_device = (e for e in events if e.device_type == torch.autograd.DeviceType.CUDA)
+        events = [e for e in on_device if not getattr(e, "is_user_annotation", False)]
     total = sum(getattr(e, key) for e in events)
     per = n_steps * batch_size
     lines = [f"{variant.name}, batch {batch_size}: {total / per:.2f} us per transition on the device, of which"]
@@ -335,8 +336,9 @@ def profile(variant: Variant, batch_size: int, device: torch.device, n_steps: in
 def bench_control(
     device: torch.device | str = "cpu",
     batches: tuple[int, ...] = (),
-    n_envs: int = 256,
+    n_envs: int | None = None,
     variants: tuple[str, ...] = (),
+    seconds: float | None = None,
     budget_s: float = 170.0,
     with_profile: bool = False,
 ) -> dict[str, Any]:
@@ -348,8 +350,8 @@ def bench_control(
         if name not in VARIANTS:
             raise UsageError(f"There is no variant {name}.{suggestion(name, VARIANTS)} Known: {', '.join(VARIANTS)}.")
     batches = batches or ((256, 1024) if on_gpu else (16,))
-    n_envs = n_envs if on_gpu else 16
-    each = 0.5 if on_gpu else 4.0
+    n_envs = n_envs or (256 if on_gpu else 16)
+    each = seconds or (0.5 if on_gpu else 4.0)
     result: dict[str, Any] = {
         "device": torch.cuda.get_device_name(device) if on_gpu else platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
@@ -407,7 +409,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="megareward bench control", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, action="append", help="transitions per gradient step; may be repeated")
-    parser.add_argument("--envs", type=int, default=256, help="environments per step of inference")
+    parser.add_argument("--envs", type=int, help="environments per step of inference; 256 on a GPU, 16 on a CPU")
+    parser.add_argument("--seconds", type=float, help="of each measurement; 0.5 on a GPU, 4 on a CPU")
     parser.add_argument("--variants", default="", help=f"all, or some of {', '.join(VARIANTS)}")
     parser.add_argument("--budget", type=float, default=170.0, help="seconds after which torch.compile is left out")
     parser.add_argument("--profile", action=argparse.BooleanOptionalAction, help="default: on a GPU")
@@ -419,7 +422,7 @@ def main(arguments: list[str] | None = None) -> None:
     names = tuple(VARIANTS) if options.variants == "all" else tuple(n for n in options.variants.split(",") if n)
     with_profile = options.device.startswith("cuda") if options.profile is None else options.profile
     result = bench_control(
-        options.device, tuple(options.batch or ()), options.envs, names, options.budget, with_profile
+        options.device, tuple(options.batch or ()), options.envs, names, options.seconds, options.budget, with_profile
     )
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -41,7 +41,8 @@ class AdmConfig:
 
     def __post_init__(self) -> None:
         _require(min(self.channels, self.features, self.hidden) >= 1, "A layer size of ADM", self, "use at least 1")
-        _require(self.cell_loss >= 0, "adm.cell_loss", self.cell_loss, "use 0 or more")
+        for name in ("cell_loss", "entropy_loss"):
+            _require(getattr(self, name) >= 0, f"adm.{name}", getattr(self, name), "use 0 (without) or more")
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class RtmConfig:
     anchor: float = 0.5
     """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
     grey levels (1.6 for Pong), which is a different strength in every game."""
+    source_loss: float = 0.0
+    """[D14] Weight of the mean squared error of every source's own drawing, attended or not. It teaches Phi where no
+    attention leads yet, but needs all pairs. Paper: none. Released code: there, switched off."""
     phi_pairs: Literal["all", "attended"] = "attended"
     """[D7] Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
     leaves it out; the one trace is that BatchNorm in Phi then describes attended pairs. Paper, released code: all."""
@@ -73,6 +77,7 @@ class RtmConfig:
         smallest = min(self.channels, self.features, self.gamma_features, self.stack)
         _require(smallest >= 1, "A layer size of RTM", self, "use at least 1")
         _require(self.anchor >= 0, "rtm.anchor", self.anchor, "use 0 (no anchor) or more")
+        _require(self.source_loss >= 0, "rtm.source_loss", self.source_loss, "use 0 (without) or more")
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,15 @@ def paper(config: ControlConfig) -> ControlConfig:
         H=4,
         W=4,
         adm=replace(config.adm, attention="sparsemax", place=False, cell_loss=1.0, entropy_loss=0.001),
-        rtm=replace(config.rtm, attention="sparsemax", stack=1, gamma_sees_target=True, anchor=0.0, phi_pairs="all"),
+        rtm=replace(
+            config.rtm,
+            attention="sparsemax",
+            stack=1,
+            gamma_sees_target=True,
+            anchor=0.0,
+            source_loss=0.0,
+            phi_pairs="all",
+        ),
         latent=replace(config.latent, rho=0.99, hold=False, clip=False, reward="difference"),
         normalise="fixed",
         warmup_steps=0,
@@ -172,7 +185,15 @@ def released(config: ControlConfig) -> ControlConfig:
         H=4,
         W=4,
         adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0),
-        rtm=replace(config.rtm, attention="softmax", stack=4, gamma_sees_target=False, anchor=0.25, phi_pairs="all"),
+        rtm=replace(
+            config.rtm,
+            attention="softmax",
+            stack=4,
+            gamma_sees_target=False,
+            anchor=0.25,
+            source_loss=0.0,
+            phi_pairs="all",
+        ),
         latent=replace(config.latent, rho=0.99, hold=True, clip=True, reward="spread"),
         normalise="pixel",
         batch=8,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from megareward.control.adm import ADM, entropy
@@ -13,7 +14,7 @@ from megareward.control.grid import Grid
 from megareward.control.layers import choose_execution
 from megareward.control.observation import Normaliser, cell_rows, sign_noise
 from megareward.control.replay import Replay, Transitions
-from megareward.control.rtm import RTM, transition_loss
+from megareward.control.rtm import RTM
 from megareward.errors import UsageError
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
@@ -104,7 +105,7 @@ class ControlModels:
             metrics["adm/accuracy"] = (output.logits.argmax(-1) == batch.actions).float().mean()
             metrics["adm/entropy"] = entropy(output.direct).mean()
             # What drawing the last frame again would cost RTM: the loss to beat.
-            metrics["rtm/copy_loss"] = transition_loss(before, now)
+            metrics["rtm/copy_loss"] = F.mse_loss(before, now)
         return torch.stack(list(losses.values())).sum(), metrics
 
     def rtm_loss(
@@ -113,14 +114,14 @@ class ControlModels:
         source, target = self._anchored(self.normaliser(batch.stack), self.normaliser(batch.now), signs)
         with self.autocast():
             output = self.rtm(source, batch.actions, target, self.normaliser.scale)
-            loss = transition_loss(output.prediction, target)
+            losses = self.rtm.losses(output, target, self.normaliser.scale)
         with torch.no_grad():
-            metrics = {
-                "rtm/loss": loss.detach(),
+            metrics = {f"rtm/{name}_loss": value.detach() for name, value in losses.items()}
+            metrics |= {
                 "rtm/self_attention": output.relation.diagonal(dim1=1, dim2=2).mean(),
                 "rtm/attended": (output.relation > 0).float().mean(),
             }
-        return loss, metrics
+        return torch.stack(list(losses.values())).sum(), metrics
 
     def autocast(self) -> torch.autocast:
         # Without a cache of casts, so that a CUDA graph reads the weights themselves, as they change.

@@ -31,6 +31,9 @@ class RtmOutput(NamedTuple):
     """The new frame's cells as drawn by Eq. 6."""
     relation: Float[Tensor, "N HW HW"]
     """alpha(s_t, s_{t-1})[to, from] of Eq. 8; every row sums to 1 over `from`."""
+    drawn: Float[Tensor, "M pixels"]
+    """What each source drew, one row per pair; before tanh and scale."""
+    pairs: Pairs
 
 
 class Interaction(Fusable):
@@ -133,14 +136,18 @@ class RTM(Fusable):
     ) -> RtmOutput:
         """Eq. 6-8. `scale` is the range of the observation: Phi's tanh draws pixels in [-scale, scale]."""
         relation = self.attend(source, actions, target)
-        attended_only = self.config.phi_pairs == "attended" and self.config.attention != "softmax"
-        pairs = attended_pairs(relation) if attended_only else all_pairs(*relation.shape[:2])
-        drawn = self.phi(source, actions, pairs)  # (M, pixels), before the tanh
-        return RtmOutput(scale * blend(drawn, relation, pairs, fused=self.fused), relation)
+        everything = self.config.phi_pairs == "all" or self.config.attention == "softmax" or self.config.source_loss > 0
+        pairs = all_pairs(*relation.shape[:2]) if everything else attended_pairs(relation)
+        drawn = self.phi(source, actions, pairs)
+        return RtmOutput(scale * blend(drawn, relation, pairs, fused=self.fused), relation, drawn, pairs)
 
-
-def transition_loss(
-    prediction: Float[Tensor, "N HW pixels"], target: Float[Tensor, "N HW pixels"]
-) -> Float[Tensor, ""]:
-    """L_transition: the mean squared error of the drawn cells."""
-    return F.mse_loss(prediction, target)
+    def losses(
+        self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float = 1.0
+    ) -> dict[str, Float[Tensor, ""]]:
+        """L_transition, the mean squared error of the drawn cells, and the error of each source alone if weighted."""
+        losses = {"transition": F.mse_loss(output.prediction, target)}
+        if self.config.source_loss:
+            N, HW, pixels = target.shape
+            guesses = scale * torch.tanh(full_precision(output.drawn)).reshape(N, HW, HW, pixels)
+            losses["source"] = self.config.source_loss * (guesses - target[:, :, None]).square().mean()
+        return losses

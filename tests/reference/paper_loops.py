@@ -153,7 +153,7 @@ def rtm(
         alpha.update(zip(row, weights, strict=True))
 
     products = interaction(model.phi.interaction)
-    if model.config.phi_pairs == "attended":
+    if model.config.phi_pairs == "attended" and not model.config.source_loss:
         products = {pair: p for pair, p in products.items() if alpha[pair] > 0}
     drawn = through(products, model.phi.decoder.layers, training)
 
@@ -167,6 +167,11 @@ def rtm(
                 if pair in drawn:  # Eq. 6
                     prediction = prediction + alpha[pair] * scale * torch.tanh(drawn[pair][0])
         loss = loss + ((prediction - target[n, h, w]) ** 2).sum() / target.numel()
+        if model.config.source_loss:
+            for h_ in range(grid.H):
+                for w_ in range(grid.W):
+                    error = (scale * torch.tanh(drawn[n, h, w, h_, w_][0]) - target[n, h, w]) ** 2
+                    loss = loss + model.config.source_loss * error.sum() / (target.numel() * grid.n_cells)
         predictions[n, h, w] = prediction.detach()
     relation = torch.stack([alpha[pair] for pair in pairs]).reshape(N, grid.n_cells, grid.n_cells)
     return {"prediction": predictions, "relation": relation, "loss": loss}

@@ -9,7 +9,7 @@ from megareward.control.adm import ADM
 from megareward.control.config import AdmConfig, RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.layers import NormLeaky, choose_execution
-from megareward.control.rtm import RTM, transition_loss
+from megareward.control.rtm import RTM
 
 N, A, STACK = 5, 7, 4  # no two axes of one size, so that a swapped axis fails
 GRIDS = [Grid(2, 3, 42, 36), Grid(3, 2, 24, 20), Grid(1, 8, 7, 80)]  # cells 21 x 12, 8 x 10 and 7 x 10
@@ -92,15 +92,22 @@ def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("sees_target", [False, True], ids=["table", "eq7"])
 @pytest.mark.parametrize(
-    ("attention", "phi_pairs"), [("sparsemax", "attended"), ("sparsemax", "all"), ("softmax", "all")]
+    ("attention", "phi_pairs", "source_loss"),
+    [
+        ("sparsemax", "attended", 0.0),
+        ("sparsemax", "all", 0.0),
+        ("sparsemax", "attended", 0.3),
+        ("softmax", "all", 0.0),
+    ],
 )
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
-def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, sees_target, training):
-    model = small_rtm(grid, training, attention=attention, phi_pairs=phi_pairs, gamma_sees_target=sees_target)
+def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, source_loss, sees_target, training):
+    options = {"attention": attention, "phi_pairs": phi_pairs, "source_loss": source_loss}
+    model = small_rtm(grid, training, **options, gamma_sees_target=sees_target)
     source, target, actions, scale = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3], 2.5
 
     output = model(rows(source), torch.tensor(actions), rows(target), scale)
-    loss = transition_loss(output.prediction, rows(target))
+    loss = sum(model.losses(output, rows(target), scale).values())
     expected = paper_loops.rtm(model, grid, source, actions, target, scale, training)
 
     assert ((output.relation == 0).any()) == (attention == "sparsemax")
@@ -116,7 +123,7 @@ def test_dense_matrices_equal_the_loops_too(grid, training):
     model = small_rtm(grid, training, attention="sparsemax")
     choose_execution(model, dense=True, fused=False)
     source, target, actions = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3]
-    loss = transition_loss(model(rows(source), torch.tensor(actions)).prediction, rows(target))
+    loss = model.losses(model(rows(source), torch.tensor(actions)), rows(target))["transition"]
     expected = paper_loops.rtm(model, grid, source, actions, target, 1.0, training)
     torch.testing.assert_close(loss, expected["loss"], **TOLERANCE)
     assert_same_gradients(gradients(model, loss), gradients(model, expected["loss"]))
@@ -136,7 +143,7 @@ def test_in_bfloat16_the_relation_is_right_to_5_percent_and_the_loss_to_1_percen
     choose_execution(model, dense=dense, fused=False)
     with torch.autocast("cpu", torch.bfloat16):
         output = model(rows(source).float(), torch.tensor(actions))
-        loss = transition_loss(output.prediction, rows(target).float())
+        loss = model.losses(output, rows(target).float())["transition"]
     assert output.relation.dtype == torch.float32
     torch.testing.assert_close(output.relation.double(), expected["relation"], rtol=0, atol=0.05)
     torch.testing.assert_close(loss.double(), expected["loss"], rtol=0.01, atol=0)

@@ -50,7 +50,13 @@ def test_an_update_moves_every_parameter_and_reports_finite_means():
     after = {n: p.detach() for n, p in m.modules.named_parameters()}
     assert len(changed(before, after)) == len(before)
     assert all(torch.isfinite(torch.tensor(v)) for v in metrics.values())
-    assert {"adm/action_loss", "adm/accuracy", "rtm/loss", "rtm/attended", "control/transitions"} <= metrics.keys()
+    assert {
+        "adm/action_loss",
+        "adm/accuracy",
+        "rtm/transition_loss",
+        "rtm/attended",
+        "control/transitions",
+    } <= metrics.keys()
 
 
 def test_what_lies_across_a_reset_has_no_influence_on_what_is_learnt():

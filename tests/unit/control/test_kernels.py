@@ -18,7 +18,7 @@ from megareward.control.config import RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.layers import NormLeaky, choose_execution
 from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product
-from megareward.control.rtm import RTM, transition_loss
+from megareward.control.rtm import RTM
 from megareward.control.sparsemax import sparsemax
 
 
@@ -102,7 +102,7 @@ def test_a_whole_training_step_of_rtm_is_the_same_fused_and_plain(attention):
     results = []
     for fused in (False, True):
         choose_execution(model, dense=False, fused=fused)
-        loss = transition_loss(model(source, actions).prediction, target)
+        loss = model.losses(model(source, actions), target)["transition"]
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         results.append((loss, torch.cat([g.flatten() for g in gradients])))
     (plain_loss, plain), (fused_loss, fused) = results

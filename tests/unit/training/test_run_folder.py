@@ -124,9 +124,10 @@ def test_a_config_that_is_no_json_is_named(folder):
 def test_a_second_worker_is_refused_until_the_first_is_done(folder):
     other = RunFolder.open(folder.path)
     folder.lock()
-    for _ in range(2):  # a refusal leaves nothing open behind
-        with pytest.raises(UsageError, match="Another process is working on"):
-            other.lock()
+    open_files = len(os.listdir("/dev/fd"))
+    with pytest.raises(UsageError, match="Another process is working on"):
+        other.lock()
+    assert len(os.listdir("/dev/fd")) == open_files  # a refusal leaves nothing open behind
     folder.unlock()
     other.lock()
     other.unlock()

@@ -1,0 +1,36 @@
+from dataclasses import replace
+
+import pytest
+
+from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig, paper, released
+from megareward.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (lambda: ControlConfig(batch=1), "batch is 1; BatchNorm needs"),
+        (lambda: ControlConfig(fraction=0.0), r"fraction is 0\.0; use a share"),
+        (lambda: ControlConfig(H=0), "The grid is 0x4"),
+        (lambda: RtmConfig(anchor=-1.0), r"rtm\.anchor is -1\.0"),
+        (lambda: AdmConfig(entropy_loss=-0.1), r"adm\.entropy_loss is -0\.1"),
+        (lambda: LatentConfig(rho=1.0), r"latent\.rho is 1\.0; use a discount"),
+    ],
+)
+def test_an_impossible_setting_is_refused_with_its_value_and_a_remedy(build, words):
+    with pytest.raises(UsageError, match=words):
+        build()
+
+
+def test_the_papers_preset_is_its_text():
+    config = paper(ControlConfig())
+    assert (config.H, config.W, config.latent.rho) == (4, 4, 0.99)
+    assert config.adm.attention == config.rtm.attention == "sparsemax"
+    assert (config.rtm.channels, config.rtm.features, config.rtm.gamma_features) == (16, 1024, 512)
+    assert config.latent == LatentConfig(rho=0.99, hold=False, clip=False, reward="difference")
+    assert config.rtm.anchor == 0
+
+
+def test_presets_leave_alone_what_they_do_not_speak_of():
+    config = replace(ControlConfig(), learning_rate=3e-4)
+    assert paper(config).learning_rate == released(config).learning_rate == 3e-4
