@@ -15,7 +15,7 @@ help:
 	@echo "make lock    pin the newest versions of everything (then run make test)"
 
 play: $(READY)
-	$(BIN)/python -m megareward.play
+	$(BIN)/megareward play
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(TEST_WORKERS)

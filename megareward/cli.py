@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -28,6 +29,7 @@ Agents that learn to play by seeking control.
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
+  play             what `make play` does: train on a mini game, compare with random play, draw pictures
   bench WHAT       measure speed: emulator, train, control
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
@@ -252,6 +254,13 @@ def results(words: list[str]) -> int:
     return command(words, parse)
 
 
+def play(words: list[str]) -> int:
+    parse(NoSettings, words, "play")
+    from megareward.play import main as play_main
+
+    return play_main()
+
+
 def bench(words: list[str]) -> int:
     from megareward.bench.command import command
 
@@ -265,6 +274,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "games": games,
     "methods": methods,
     "results": results,
+    "play": play,
     "bench": bench,
 }
 
@@ -306,6 +316,9 @@ def option(words: list[str], name: str, default: str) -> str:
 def main(words: list[str] | None = None) -> int:
     """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: the user stopped it."""
     words = list(sys.argv[1:] if words is None else words)
+    # Before torch is loaded: its threads sleep while they wait. Spinning, they slow small networks down tenfold as
+    # soon as anything else wants the cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help"):

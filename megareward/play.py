@@ -1,4 +1,4 @@
-"""`make play`: train on a mini game, compare with random play, leave two pictures. A few minutes on two cores."""
+"""`make play`: train on a mini game, compare with random play, leave two pictures. About two minutes on two cores."""
 
 import sys
 import time
@@ -35,10 +35,3 @@ def main() -> int:
         f"Pictures: {folder.path / 'curve.png'}, {folder.path / 'play.png'}. It took {time.monotonic() - begun:.0f} s."
     )
     return 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -174,7 +174,7 @@ class Trainer:
         metrics: dict[str, Tensor] = {}
         advantages, returns = [], []
         for s, (stream, reward, normalise) in enumerate(self.streams):
-            rewards = reward.compute(recorded) * recorded.real  # nothing is earned by a reset
+            rewards = reward.compute(recorded).masked_fill(~recorded.real, 0.0)  # nothing is earned by a reset
             metrics[f"reward/{stream.name}"] = rewards.mean()
             if normalise:
                 rewards = self.scales[s].scale(rewards, recorded.real)

@@ -48,13 +48,14 @@ def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method", [pytest.param(name, marks=[] if name == "random" else pytest.mark.slow) for name in SCORE_FREE]
+    ("method", "g_channel"),
+    [("random", "auto"), ("frame-change", "no"), pytest.param("mega", "auto", marks=pytest.mark.slow)],
 )
-def test_the_flip_changes_nothing_in_a_real_atari_game(method, tmp_path):
+def test_the_flip_changes_nothing_in_a_real_atari_game(method, g_channel, tmp_path):
     """Long enough that points are lost; Pong's first ball is missed after some 60 decisions."""
     ppo = PPOConfig(n_envs=2, rollout=20, minibatches=2, epochs=1, learning_rate=1e-2)
-    config = small(method, game="pong", env=AtariConfig(threads=1), ppo=ppo, frames=4 * 2 * 20 * 4)
-    assert_nothing_but_the_score_changed(config, tmp_path)
+    pong = {"game": "pong", "env": AtariConfig(threads=1), "frames": 4 * 2 * 20 * 4}
+    assert_nothing_but_the_score_changed(small(method, ppo=ppo, g_channel=g_channel, **pong), tmp_path)
 
 
 def test_the_flip_can_be_noticed_a_method_that_uses_the_score_learns_something_else(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from megareward.envs.interface import Step
+from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
@@ -21,7 +22,8 @@ from megareward.training.run_folder import RunFolder
 from megareward.types import Int, Tensor
 
 CPU = torch.device("cpu")
-CONFIG = TrainConfig(method="extrinsic", frames=96, ppo=PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1))
+PPO = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
+CONFIG = TrainConfig(method="extrinsic", frames=96, ppo=PPO, env=PongConfig(points=1, max_steps=50))
 
 
 class Lengths:
