@@ -36,6 +36,10 @@ class Replay(Generic[Result]):
         self._graph.replay()
         return self._result
 
+    def forget(self) -> None:
+        """Record anew at the next call: some tensor that the function reads has been replaced by another."""
+        self._graph = None
+
     def _record(self) -> None:
         self.before()
         side = torch.cuda.Stream()
@@ -49,3 +53,36 @@ class Replay(Generic[Result]):
             self._result = self.function()
         self._graph = graph
         self.after()
+
+
+class Aside:
+    """Recording a gradient step trains for real. This puts aside what that changes, and puts it back."""
+
+    def __init__(self, optimiser: torch.optim.Optimizer, others: Callable[[], list[torch.Tensor]]) -> None:
+        """`others`: what changes beside the optimiser's parameters and moments, such as running statistics."""
+        self.optimiser, self.others = optimiser, others
+        self._kept: list[torch.Tensor] = []
+
+    def put(self) -> None:
+        if not self.optimiser.state:  # Adam makes its moments in the first step: make them now, as zeros
+            before = [p.detach().clone() for p in self._parameters()]
+            for parameter in self._parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            self.optimiser.step()
+            for parameter, value in zip(self._parameters(), before, strict=True):
+                parameter.data.copy_(value)
+            for state in self.optimiser.state.values():
+                state["step"].zero_()
+        self._kept = [tensor.clone() for tensor in self._all()]
+
+    def back(self) -> None:
+        for tensor, value in zip(self._all(), self._kept, strict=True):
+            tensor.copy_(value)
+        self._kept = []
+
+    def _parameters(self) -> list[torch.Tensor]:
+        return [p for group in self.optimiser.param_groups for p in group["params"]]
+
+    def _all(self) -> list[torch.Tensor]:
+        moments = [tensor for state in self.optimiser.state.values() for tensor in state.values()]
+        return [*(p.data for p in self._parameters()), *moments, *self.others()]

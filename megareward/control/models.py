@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from megareward import graphs
 from megareward.control.adm import ADM, entropy
 from megareward.control.config import ControlConfig, Switch
 from megareward.control.grid import Grid
@@ -52,12 +53,18 @@ class ControlModels:
             fused=chosen_fused(how.fused, self.device),
         )
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
+        on_gpu = self.device.type == "cuda"
         self.optimiser = torch.optim.Adam(
-            self.modules.parameters(), config.learning_rate, config.betas, fused=self.device.type == "cuda"
+            self.modules.parameters(), config.learning_rate, config.betas, fused=on_gpu, capturable=on_gpu
         )
         self.replay = Replay(config.replay, config.rtm.stack)
         self.draws = torch.Generator().manual_seed(seed)
         self.noise = torch.Generator(self.device).manual_seed(seed + 1)
+        # A gradient step reads its batch from a fixed place, so that it can be a CUDA graph.
+        self._batch: Transitions | None = None
+        self._signs: Tensor | None = None
+        aside = graphs.Aside(self.optimiser, lambda: list(self.modules.buffers()))
+        self._gradient_step = graphs.Replay(self._one_gradient_step, enabled=True, before=aside.put, after=aside.back)
 
     def update(
         self, frames: UInt8[Tensor, "L N px_h px_w"], actions: Int[Tensor, "T N"], first: Bool[Tensor, "L N"]
@@ -87,12 +94,37 @@ class ControlModels:
     def train_step(self, batch: Transitions) -> dict[str, Float[Tensor, ""]]:
         """One gradient step of both models, which share no parameter. Returns what is worth logging."""
         self.modules.train()
+        self._gradient_step.enabled = self.records_steps and len(batch.actions) == self.config.batch
+        signs = self.signs(len(batch.actions), self.noise)
+        if self._gradient_step.enabled and self._batch is not None:
+            for place, tensor in zip(self._batch, batch, strict=True):
+                place.copy_(tensor)
+            if self._signs is not None and signs is not None:
+                self._signs.copy_(signs)
+        elif self._gradient_step.enabled:
+            self._batch, self._signs = batch, signs
+        names, values = self._gradient_step() if self._gradient_step.enabled else self._learn_from(batch, signs)
+        return dict(zip(names, values.clone().unbind(), strict=True))
+
+    @property
+    def records_steps(self) -> bool:
+        """Whether gradient steps are CUDA graphs. They cannot be where the number of pairs is data."""
+        return chosen(self.config.execution.graph, self.device) and self.rtm.draws_all_pairs
+
+    def _one_gradient_step(self) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
+        assert self._batch is not None
+        return self._learn_from(self._batch, self._signs)
+
+    def _learn_from(
+        self, batch: Transitions, signs: Float[Tensor, "B px_h px_w"] | None
+    ) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
         adm_loss, adm_metrics = self.adm_loss(batch)
-        rtm_loss, rtm_metrics = self.rtm_loss(batch, self.signs(len(batch.actions), self.noise))
+        rtm_loss, rtm_metrics = self.rtm_loss(batch, signs)
         self.optimiser.zero_grad()
         (adm_loss + rtm_loss).backward()
         self.optimiser.step()
-        return adm_metrics | rtm_metrics
+        metrics = adm_metrics | rtm_metrics
+        return tuple(metrics), torch.stack([value.detach().float() for value in metrics.values()])
 
     def adm_loss(self, batch: Transitions) -> tuple[Float[Tensor, ""], dict[str, Float[Tensor, ""]]]:
         before = cell_rows(self.normaliser(batch.stack[:, -1:]), self.grid)  # (B, HW, pixels)
@@ -177,6 +209,7 @@ class ControlModels:
             if (own := {key.removeprefix(f"{name}."): t for key, t in moments.items() if key.startswith(f"{name}.")})
         }
         self.optimiser.load_state_dict(optimiser)
+        self._gradient_step.forget()  # it knew the old moments
         self.normaliser.load_state_dict(part("normaliser."))
         self.replay.load_state_dict(part("replay."), self.device)
         self.draws.set_state(state["draws"].cpu())

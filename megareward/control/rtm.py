@@ -118,6 +118,11 @@ class RTM(Fusable):
         self.config = config
         self.phi, self.gamma = Phi(grid, config, n_actions), Gamma(grid, config, n_actions)
 
+    @property
+    def draws_all_pairs(self) -> bool:
+        """Whether Phi is evaluated on every pair [D7]: softmax leaves none out, and `source_loss` needs them all."""
+        return self.config.phi_pairs == "all" or self.config.attention == "softmax" or self.config.source_loss > 0
+
     def attend(
         self,
         source: Float[Tensor, "N HW n_in"],
@@ -136,8 +141,7 @@ class RTM(Fusable):
     ) -> RtmOutput:
         """Eq. 6-8. `scale` is the range of the observation: Phi's tanh draws pixels in [-scale, scale]."""
         relation = self.attend(source, actions, target)
-        everything = self.config.phi_pairs == "all" or self.config.attention == "softmax" or self.config.source_loss > 0
-        pairs = all_pairs(*relation.shape[:2]) if everything else attended_pairs(relation)
+        pairs = all_pairs(*relation.shape[:2]) if self.draws_all_pairs else attended_pairs(relation)
         drawn = self.phi(source, actions, pairs)
         return RtmOutput(scale * blend(drawn, relation, pairs, fused=self.fused), relation, drawn, pairs)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from megareward.graphs import Replay
+from megareward.graphs import Aside, Replay
 from megareward.ppo import loss
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
@@ -84,11 +84,9 @@ class PPO:
         self.index = torch.zeros(config.batch // config.minibatches, dtype=torch.int64, device=self.device)
         self.clip = torch.tensor(config.clip, device=self.device)
         self.sums = torch.zeros(len(self.TERMS), device=self.device)
+        aside = Aside(self.optimiser, lambda: [self.sums])
         self._gradient_step = Replay(
-            self._one_gradient_step,
-            enabled=on_gpu and config.cuda_graphs,
-            before=self._put_aside,
-            after=self._put_back,
+            self._one_gradient_step, enabled=on_gpu and config.cuda_graphs, before=aside.put, after=aside.back
         )
 
     def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:
@@ -134,26 +132,3 @@ class PPO:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-
-    # Recording a graph trains for real; what that changes is put aside and back.
-
-    def _learnt(self) -> list[Tensor]:
-        moments = [tensor for state in self.optimiser.state.values() for tensor in state.values()]
-        return [*(p.data for p in self.policy.parameters()), *moments, self.sums]
-
-    def _put_aside(self) -> None:
-        if not self.optimiser.state:  # Adam makes its moments in the first step: make them now, as zeros
-            for parameter in self.policy.parameters():
-                parameter.grad = torch.zeros_like(parameter)
-            before = [p.detach().clone() for p in self.policy.parameters()]
-            self.optimiser.step()
-            for parameter, value in zip(self.policy.parameters(), before, strict=True):
-                parameter.data.copy_(value)
-            for state in self.optimiser.state.values():
-                state["step"].zero_()
-        self._aside = [tensor.clone() for tensor in self._learnt()]
-
-    def _put_back(self) -> None:
-        for tensor, value in zip(self._learnt(), self._aside, strict=True):
-            tensor.copy_(value)
-        del self._aside
