@@ -26,11 +26,15 @@ Agents that learn to play by seeking control.
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
+  audit RUN        find out by branching the game whether the run's control maps are true
+  watch RUN        see what a run controls: a page that opens in any browser, and clips
+  figure NAME      draw a figure of the paper: case-study --run RUN
+  report RUN...    one page about a run, or about several side by side
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
-  bench WHAT       measure speed: emulator, train, control
+  bench WHAT       measure speed: emulator, train, control, wrapper
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
 """
@@ -209,6 +213,12 @@ def evaluate(words: list[str]) -> int:
     return 0
 
 
+def audit(words: list[str]) -> int:
+    from megareward.audit.command import command
+
+    return command(words, parse)
+
+
 # lists -------------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +264,15 @@ def results(words: list[str]) -> int:
     return command(words, parse)
 
 
+def viewer(name: str) -> Callable[[list[str]], int]:
+    def run_viewer(words: list[str]) -> int:
+        from megareward.viewer import command
+
+        return int(getattr(command, name)(words, parse))
+
+    return run_viewer
+
+
 def play(words: list[str]) -> int:
     parse(NoSettings, words, "play")
     from megareward.play import main as play_main
@@ -271,6 +290,10 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "train": train,
     "resume": resume,
     "eval": evaluate,
+    "audit": audit,
+    "watch": viewer("watch"),
+    "figure": viewer("figure"),
+    "report": viewer("report"),
     "games": games,
     "methods": methods,
     "results": results,

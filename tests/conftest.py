@@ -8,7 +8,9 @@ import torch
 if importlib.util.find_spec("jaxtyping") and importlib.util.find_spec("beartype"):
     from jaxtyping import install_import_hook
 
-    for part in ("ppo", "training.rollout", "rewards", "control"):
+    AUDIT = ("audit.branches", "audit.learnt", "audit.scores", "audit.truth")
+    OWN_CODE = tuple(f"integration.{part}" for part in ("observations", "samples", "steps", "watcher", "reward"))
+    for part in ("ppo", "training.rollout", "rewards", "control", *OWN_CODE, *AUDIT):
         install_import_hook(f"megareward.{part}", "beartype.beartype")
 
 torch.set_num_threads(1)

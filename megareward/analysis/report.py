@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from megareward.analysis.published import published_score
-from megareward.analysis.results import curve
+from megareward.analysis.results import curve, shown_method
 from megareward.training.config import RECENT
 from megareward.training.run_folder import RunFolder
 
@@ -23,8 +23,9 @@ def describe_run(path: Path, random_score: float | None = None) -> str:
     if random_score is None:
         random_score = published_score("random", config["game"])
     beside = "" if random_score is None else f"; random play: {random_score:.4g}"
+    what = f"{config['game']}, {shown_method(config)}"
     return (
-        f"{config['game']}, {config['method']}: score {np.mean(last):.4g} over the last {len(last)} games{beside}.\n"
+        f"{what}: score {np.mean(last):.4g} over the last {len(last)} games{beside}.\n"
         f"{path} holds the settings, scores, metrics, checkpoints and TensorBoard files of the run."
     )
 
@@ -47,7 +48,7 @@ def draw_curve(path: Path, picture: Path, random_score: float | None = None) -> 
     axes.plot(*zip(*curve(episodes), strict=True), color="tab:blue", label="mean of the last 50")
     if random_score is not None:
         axes.axhline(random_score, color="tab:red", linestyle="--", linewidth=1, label="random play")
-    axes.set(xlabel="frames", ylabel="score", title=f"{config['game']}, {config['method']}, seed {config['seed']}")
+    axes.set(xlabel="frames", ylabel="score", title=f"{config['game']}, {shown_method(config)}, seed {config['seed']}")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(picture, dpi=120)

@@ -60,7 +60,7 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     last = [e["score"] for e in episodes[-RECENT:]]
     summary = {
         "game": config["game"],
-        "method": config["method"],
+        "method": shown_method(config),
         "seed": config["seed"],
         "frames": frames,
         "finished": frames >= config["frames"],
@@ -76,10 +76,16 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     ledger = ledger / config["game"]
     ledger.mkdir(parents=True, exist_ok=True)
     commit = (provenance.get("commit") or "unknown")[:8].rstrip("+")
-    name = f"{config['method']}-s{config['seed']}-{short_count(config['frames'])}-{commit}.json"
+    name = f"{summary['method']}-s{config['seed']}-{short_count(config['frames'])}-{commit}.json"
     target = ledger / name
     target.write_text(dump(summary))
     return target
+
+
+def shown_method(config: dict[str, Any]) -> str:
+    """The method's name; a diagnosis with true control maps in place of learnt ones must not pass for a result."""
+    oracle = config.get("control", {}).get("oracle", {}).get("lags", 0) > 0
+    return f"{config['method']}-ORACLE" if oracle else str(config["method"])
 
 
 def curve(episodes: list[dict[str, Any]]) -> list[list[float]]:

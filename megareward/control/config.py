@@ -63,7 +63,7 @@ class RtmConfig:
     gamma_sees_target: bool = False
     """[D5] Give Gamma the cell s_t^{h,w} that is being explained. Paper: Eq. 7 says yes, Gamma's table no. Released
     code: no."""
-    anchor: float = 0.5
+    anchor: float = 0.25
     """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
     grey levels (1.6 for Pong), which is a different strength in every game."""
     source_loss: float = 0.0
@@ -115,6 +115,21 @@ class ExecutionConfig:
 
 
 @dataclass(frozen=True)
+class OracleConfig:
+    """For diagnosis on mini games, never for real training: instead of learnt maps the tracker reports true ones, found
+    by playing every alternative action in copies of the game (`audit.oracle`)."""
+
+    lags: int = 0
+    """Actions back whose effect is followed. 0: no oracle; the maps are learnt, as in the paper."""
+    normalise: Literal["chained", "binary"] = "chained"
+    """What a cell counts in g if an action controls it. chained: 1 / (cells that the action controlled at once), which
+    is what Eq. 5 gives with a true relation. binary: 1."""
+
+    def __post_init__(self) -> None:
+        _require(self.lags >= 0, "oracle.lags", self.lags, "use 0 (no oracle) or the number of actions to follow")
+
+
+@dataclass(frozen=True)
 class ControlConfig:
     """Everything about the control models."""
 
@@ -126,6 +141,7 @@ class ControlConfig:
     rtm: RtmConfig = field(default_factory=RtmConfig)
     latent: LatentConfig = field(default_factory=LatentConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    oracle: OracleConfig = field(default_factory=OracleConfig)
     normalise: Literal["pixel", "fixed"] = "pixel"
     """[D11] Observation scaling. pixel: (frame - mean of each pixel) / one standard deviation, as in the released code.
     fixed: frame / 255. The paper does not say."""

@@ -65,6 +65,11 @@ class TrainConfig:
             raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
         if not self.checkpoint_minutes >= 0:
             raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
+        if self.uses_oracle and not self.is_mini:
+            raise UsageError(
+                f"--control.oracle.lags is {self.control.oracle.lags}, but an oracle knows mini games only and "
+                f"{self.game} is none; use 0, or --game mini-pong."
+            )
 
     @property
     def spec(self) -> Method:
@@ -89,6 +94,11 @@ class TrainConfig:
     def tracks_control(self) -> bool:
         """Whether control models learn and the tracker runs."""
         return self.shows_g or self.spec.needs_control
+
+    @property
+    def uses_oracle(self) -> bool:
+        """Whether the control maps are not learnt but true: a diagnosis, not a result."""
+        return self.control.oracle.lags > 0
 
     @property
     def warmup_iterations(self) -> int:

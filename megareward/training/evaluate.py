@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
+from megareward.audit.oracle import OracleTracker
+from megareward.control.tracker import Control, ControlTracker
 from megareward.envs.interface import Step
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
 from megareward.ppo.policy import Policy, sample
 from megareward.training.checkpoint import load_newest, part
 from megareward.training.config import TrainConfig
-from megareward.training.loop import as_channel
+from megareward.training.loop import as_channel, make_tracker
 from megareward.training.rollout import Rollout
 from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import ScoreBook
@@ -81,13 +81,21 @@ class Player:
     """N games played by what a checkpoint holds, which no longer learns; without it, by dice."""
 
     def __init__(
-        self, config: TrainConfig, learnt: dict[str, Tensor] | None, n_envs: int, seed: int, device: torch.device
+        self,
+        config: TrainConfig,
+        learnt: dict[str, Tensor] | None,
+        n_envs: int,
+        seed: int,
+        device: torch.device,
+        with_relation: bool = False,
     ) -> None:
-        self.device, self.seed = device, seed
+        self.device, self.seed, self.with_relation = device, seed, with_relation
+        self.control: Control | None = None
+        """What the tracker said of the newest frame."""
         self.env = make_env(config.game, n_envs, config.env, hide_score=config.hides_score, device=device)
         env = self.env
         self.policy: Policy | None = None
-        self.tracker: ControlTracker | None = None
+        self.tracker: ControlTracker | OracleTracker | None = None
         n_cells = 0
         if learnt is not None and config.spec.trains_policy:
             weights = part(learnt, "policy")
@@ -95,10 +103,9 @@ class Player:
             self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy, int(config.shows_g))
             self.policy.to(device).eval().load_state_dict(weights)
         if learnt is not None and config.tracks_control:
-            models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
-            models.load_state_dict(part(learnt, "control"))
-            self.tracker = ControlTracker(models, n_envs, seed)
-            n_cells = models.grid.n_cells
+            self.tracker = make_tracker(config, env, device, seed)
+            self.tracker.models.load_state_dict(part(learnt, "control"))
+            n_cells = self.tracker.models.grid.n_cells
         self.shows_g = config.shows_g
         self.generator = torch.Generator(device).manual_seed(seed)
         self.rollout = Rollout(1, n_envs, env.frame_shape, config.policy.stack, 1, device, False, n_cells)
@@ -128,8 +135,9 @@ class Player:
     def _track(self, t: int) -> None:
         if self.tracker is not None:
             rollout = self.rollout
-            control = self.tracker.step(rollout.stack(t), rollout.actions[0], rollout.first[t])
+            control = self.tracker.step(rollout.stack(t), rollout.actions[0], rollout.first[t], self.with_relation)
             rollout.judge(t, control.direct, control.g, control.reward)
+            self.control = control
 
 
 def play(

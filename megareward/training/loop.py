@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from megareward.audit.oracle import NothingToLearn, OracleTracker
 from megareward.control.models import ControlModels
 from megareward.control.tracker import ControlTracker
 from megareward.envs.interface import BatchedEnv, Step
@@ -44,10 +45,10 @@ class Trainer:
         ppo = config.ppo
         self.env = env or make_env(config.game, ppo.n_envs, config.env, hide_score=config.hides_score, device=device)
         env = self.env
-        self.tracker: ControlTracker | None = None
+        self.tracker: ControlTracker | OracleTracker | None = None
         if config.tracks_control:
-            self.models = ControlModels(config.control, env.frame_shape, env.n_actions, device, config.seed)
-            self.tracker = ControlTracker(self.models, env.n_envs, config.seed)
+            self.tracker = make_tracker(config, env, device, config.seed)
+            self.models = self.tracker.models
         world = World(env.n_envs, env.n_actions, env.frame_shape, device, config.seed)
         self.streams = config.spec.build(config.reward, world)
         with torch.random.fork_rng(devices=[]):
@@ -293,7 +294,17 @@ class Trainer:
         return exact
 
 
-def as_channel(g: Float[Tensor, "B HW"], models: ControlModels) -> Float[Tensor, "B 1 px_h px_w"]:
+def make_tracker(
+    config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int
+) -> ControlTracker | OracleTracker:
+    """What judges control: models that learn, or, where the config asks for this diagnosis, an oracle."""
+    if config.uses_oracle:
+        return OracleTracker(env, config.control)
+    models = ControlModels(config.control, env.frame_shape, env.n_actions, device, seed)
+    return ControlTracker(models, env.n_envs, seed)
+
+
+def as_channel(g: Float[Tensor, "B HW"], models: ControlModels | NothingToLearn) -> Float[Tensor, "B 1 px_h px_w"]:
     """g painted over the frame, cell by cell; without clipping it is scaled to [0, 1] by its bound 1 / (1 - rho)."""
     grid, latent = models.grid, models.config.latent
     if not latent.clip:

@@ -1,0 +1,161 @@
+"""Play some episodes and find the truth about them; what was found once is read from disk afterwards."""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from megareward.audit.atari_branches import Recording, branch_episodes
+from megareward.audit.branches import Branches
+from megareward.audit.truth import TRUTH_VERSION, Episode, Truth, load_truth, save_truth
+from megareward.control.grid import Grid
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.mini.base import MiniGame
+from megareward.errors import RunError, UsageError
+from megareward.training.config import TrainConfig, to_dict
+from megareward.training.evaluate import Player
+from megareward.types import Tensor
+
+Progress = Callable[[int, int], None]
+"""Hears how many steps of how many are done."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which episodes are recorded and how far their actions are followed."""
+
+    policy: Literal["random", "trained"] = "random"
+    episodes: int = 8
+    frames: int = 300
+    """Decisions per episode; it may end before."""
+    lags: int = 64
+    seed: int = 2_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("episodes", "frames", "lags"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} is {getattr(self, name)}; it must be at least 1.")
+        if not 0 <= self.seed < 2**31:
+            raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
+
+
+def audited(config: TrainConfig) -> TrainConfig:
+    """The same game without sticky actions: a clone of the emulator would not remember the last button."""
+    if isinstance(config.env, AtariConfig) and config.env.sticky:
+        config = dataclasses.replace(config, env=dataclasses.replace(config.env, sticky=0.0))
+    return config
+
+
+def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict[str, Any]:
+    """Everything the truth depends on; of the checkpoint only if its policy plays."""
+    env = {name: value for name, value in to_dict(audited(config).env).items() if name != "threads"}
+    grid = [config.control.H, config.control.W]
+    asked = {"game": config.game, "env": env, "hide_score": config.hides_score, "grid": grid}
+    return asked | dataclasses.asdict(plan) | {"player": fingerprint(learnt) if plan.policy == "trained" else None}
+
+
+def fingerprint(tensors: dict[str, Tensor]) -> str:
+    """Different for different weights."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def truth_path(asked: dict[str, Any], folder: Path) -> Path:
+    """Where the answer is kept."""
+    digest = hashlib.sha256(json.dumps([TRUTH_VERSION, asked], sort_keys=True).encode()).hexdigest()
+    return folder / f"{asked['game']}-{asked['policy']}-{digest[:12]}.safetensors"
+
+
+def find_truth(
+    config: TrainConfig,
+    plan: Plan,
+    folder: Path,
+    *,
+    learnt: dict[str, Tensor] | None = None,
+    processes: int = 0,
+    progress: Progress = lambda done, of: None,
+) -> tuple[Truth, Path]:
+    """The truth that the plan asks for, from disk or found now, and where it lies. If the trained policy is to play,
+    `learnt` is its checkpoint."""
+    asked = question(config, plan, learnt or {})
+    path = truth_path(asked, folder)
+    if path.is_file():
+        return load_truth(path), path
+    config = audited(config)
+    finder = _mini_truth if config.is_mini else _atari_truth
+    player = Player(config, learnt if plan.policy == "trained" else None, plan.episodes, plan.seed, torch.device("cpu"))
+    names, episodes = finder(config, plan, player, processes or os.cpu_count() or 1, progress)
+    episodes = [episode for episode in episodes if len(episode.actions)]
+    if not episodes:
+        raise RunError(f"Every game of {config.game} was over after one decision; nothing can be audited in it.")
+    truth = Truth(asked, names, episodes)
+    save_truth(truth, path)
+    return truth, path
+
+
+def _mini_truth(
+    config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
+) -> tuple[tuple[str, ...], list[Episode]]:
+    """Branches run beside the games."""
+    env = player.env
+    assert isinstance(env, MiniGame)
+    grid = Grid(config.control.H, config.control.W, *env.frame_shape)
+    step = player.begin()
+    branches = Branches(env, grid, plan.lags)
+    frames, firsts, actions = [step.frames], [step.first], []
+    changed = [torch.zeros(plan.episodes, plan.lags, grid.n_cells, dtype=torch.uint8)]
+    for t in range(plan.frames):
+        step = player.step()
+        actions.append(player.rollout.actions[0].clone())
+        frames.append(step.frames)
+        firsts.append(step.first)
+        changed.append(branches.step(actions[-1], step.first, step.frames).to(torch.uint8))
+        progress((t + 1) * plan.episodes, plan.frames * plan.episodes)
+    lengths = (torch.stack(firsts).long().cumsum(0) == 1).sum(0).tolist()  # frames of each game's first episode
+    columns = [torch.stack(series) for series in (frames, actions, changed)]
+    episodes = []
+    for n, length in enumerate(lengths):
+        shown, taken, found = (series[:, n] for series in columns)  # (T + 1, ...), actions (T,)
+        episodes.append(Episode(shown[:length].clone(), taken[: length - 1].clone(), found[:length].clone()))
+    return env.action_names, episodes
+
+
+def _atari_truth(
+    config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
+) -> tuple[tuple[str, ...], list[Episode]]:
+    """The vector emulator plays; clones of the plain one branch afterwards."""
+    assert isinstance(config.env, AtariConfig)
+    names = player.env.action_names
+    try:
+        step = player.begin()
+        frames, over, actions = [step.frames], [step.episode_over], []
+        for _ in range(plan.frames):
+            step = player.step()
+            actions.append(player.rollout.actions[0].clone())
+            frames.append(step.frames)
+            over.append(step.episode_over)
+            if torch.stack(over).any(0).all():
+                break
+    finally:
+        player.env.close()
+    seeds = np.random.SeedSequence(plan.seed).generate_state(plan.episodes) >> 1  # as `Atari.reset` spreads them
+    ended = torch.stack(over).long().cumsum(0) > 0  # the last frame of a game is never drawn: without it
+    shown, taken = torch.stack(frames).numpy(), torch.stack(actions).numpy()
+    recordings = []
+    for n, length in enumerate((~ended).sum(0).tolist()):
+        own = shown[:length, n].copy(), taken[: length - 1, n].copy()
+        recordings.append(Recording(config.game, config.env, config.hides_score, int(seeds[n]), *own))
+    grid = (config.control.H, config.control.W)
+    found = branch_episodes(recordings, grid, plan.lags, processes, progress)
+    arrays = ((r.frames, r.actions, changed) for r, changed in zip(recordings, found, strict=True))
+    return names, [Episode(*map(torch.from_numpy, parts)) for parts in arrays]

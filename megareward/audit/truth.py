@@ -1,0 +1,116 @@
+"""The truth about recorded episodes, and its file. `load_truth(path)` is all that a reader needs.
+
+    truth = load_truth(path)
+    episode = truth.episodes[0]
+    episode.frames        (T + 1, px_h, px_w)  bytes; frame 0 opens the episode
+    episode.actions       (T,)                 action t was taken at frame t and led to frame t + 1
+    episode.influence     (T + 1, L, HW)       does the action n steps before frame t control the cell? at [t, n - 1]
+    episode.direct        (T + 1, HW)          the same for n = 1: true direct control
+    episode.g(rho)        (T + 1, HW)          Eq. 9 over the lags that were followed
+
+Everything is indexed by the frame it is about; where frame t has no action n steps before it, nothing is controlled.
+Cells are numbered row by row on the grid `truth.grid`.
+"""
+
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from megareward.control.grid import Grid
+from megareward.errors import RunError, UsageError
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+TRUTH_VERSION = 1
+"""Rises when truth of an older version must be found anew."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode as it was played, and what each action controlled in it."""
+
+    frames: UInt8[Tensor, "T_plus_1 px_h px_w"]
+    actions: Int[Tensor, "T"]
+    changed: UInt8[Tensor, "T_plus_1 L HW"]
+    """How many of the alternatives to the action n steps before frame t would show something else in the cell."""
+
+    @property
+    def influence(self) -> Bool[Tensor, "T_plus_1 L HW"]:
+        """Whether any alternative would."""
+        return self.changed > 0
+
+    @property
+    def direct(self) -> Bool[Tensor, "T_plus_1 HW"]:
+        return self.influence[:, 0]
+
+    def g(self, rho: float) -> Float[Tensor, "T_plus_1 HW"]:
+        """Eq. 9: sum over n of rho^(n-1) times influence, over the lags that were followed; at most 1 / (1 - rho)."""
+        discounts = rho ** torch.arange(self.changed.shape[1])
+        return torch.einsum("n,tnc->tc", discounts, self.influence.float())
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Recorded episodes of one game under one policy."""
+
+    about: dict[str, Any]
+    """What was asked: game, policy, seed, lags, frames, episodes, grid, environment; see `record.question`."""
+    action_names: tuple[str, ...]
+    episodes: list[Episode]
+
+    @property
+    def frame_shape(self) -> tuple[int, int]:
+        px_h, px_w = self.episodes[0].frames.shape[1:]
+        return px_h, px_w
+
+    @property
+    def grid(self) -> Grid:
+        H, W = self.about["grid"]
+        return Grid(H, W, *self.frame_shape)
+
+    @property
+    def lags(self) -> int:
+        return int(self.about["lags"])
+
+
+def save_truth(truth: Truth, path: Path) -> None:
+    """Written aside and renamed, so that a file that exists is whole."""
+    tensors = {
+        f"{i}.{name}": value.contiguous() for i, e in enumerate(truth.episodes) for name, value in vars(e).items()
+    }
+    header = {"version": TRUTH_VERSION, "about": truth.about, "action_names": truth.action_names}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    os.close(handle)
+    try:
+        safetensors.torch.save_file(tensors, scratch, {"truth": json.dumps(header)})
+        os.replace(scratch, path)
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+
+
+def load_truth(path: Path) -> Truth:
+    """Read what `save_truth` wrote."""
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist; `megareward audit RUN` finds the truth and says where it is.")
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {}).get("truth", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    except (safetensors.SafetensorError, ValueError) as broken:
+        raise RunError(f"{path} is damaged ({broken}); remove it and audit again.") from broken
+    if header.get("version") != TRUTH_VERSION:
+        raise UsageError(
+            f"{path} has version {header.get('version')} of the truth, this megareward reads version {TRUTH_VERSION}; "
+            "remove it and audit again."
+        )
+    n_episodes = len({name.split(".")[0] for name in tensors})
+    fields = ("frames", "actions", "changed")
+    episodes = [Episode(**{name: tensors[f"{i}.{name}"] for name in fields}) for i in range(n_episodes)]
+    return Truth(header["about"], tuple(header["action_names"]), episodes)

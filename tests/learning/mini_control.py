@@ -1,0 +1,145 @@
+"""Control models on mini games: train them by random play, watch them, and know the truth from cloned states.
+
+python tests/learning/mini_control.py docs/images      # trains and draws the pictures of docs/paper.md
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
+from megareward.control.models import ControlModels
+from megareward.control.tracker import Control, ControlTracker
+from megareward.envs.mini import mini_config
+from megareward.envs.mini.base import MiniGame
+from megareward.envs.mini.games import make_mini
+
+LEARNER = ControlConfig(
+    adm=AdmConfig(),
+    rtm=RtmConfig(channels=8, features=64, gamma_features=32, anchor=0.0),
+    learning_rate=3e-3,
+    batch=32,
+    normalise_frames=5000,
+)
+"""Small and quick: 8-pixel cells need no 1024 features, and minutes on a CPU need a larger step than 1e-4."""
+
+Policy = Callable[[MiniGame, torch.Generator], Tensor]
+
+
+def random_play(env: MiniGame, generator: torch.Generator) -> Tensor:
+    return torch.randint(env.n_actions, (env.n_envs,), generator=generator)
+
+
+def follow_the_ball(env: MiniGame, generator: torch.Generator) -> Tensor:
+    """mini-pong: keeps the paddle at the ball three times out of four, so that they do meet."""
+    gap = (env.game.ball_y + 1) - (env.game.paddle_y + 3)
+    wanted = torch.where(gap > 1, 2, torch.where(gap < -1, 1, 0))
+    return torch.where(torch.rand(env.n_envs, generator=generator) < 0.25, random_play(env, generator), wanted)
+
+
+def learn(game: str, n_updates: int, seed: int = 0, n_envs: int = 64, T: int = 16, **options: object) -> ControlModels:
+    """Models trained on `n_updates` rollouts of random play."""
+    env = make_mini(game, n_envs, mini_config(game, **options))
+    models = ControlModels(LEARNER, env.frame_shape, env.n_actions, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    step = env.reset(seed)
+    frames, first = [step.frames], [step.first]
+    for _ in range(n_updates):
+        actions = []
+        for _ in range(T):
+            actions.append(random_play(env, generator))
+            step = env.step(actions[-1])
+            frames.append(step.frames)
+            first.append(step.first)
+        models.update(torch.stack(frames), torch.stack(actions), torch.stack(first))
+        frames, first = frames[-LEARNER.rtm.stack :], first[-LEARNER.rtm.stack :]
+    return models
+
+
+@dataclass
+class Moment:
+    """One step of N environments as the tracker saw it, with the truth beside it."""
+
+    control: Control
+    real: Tensor
+    """(N,) not the first frame of an episode."""
+    frames: Tensor
+    before: dict[str, Tensor]
+    """(N, HW) pixels of each object in each cell, in the frame before."""
+    now: dict[str, Tensor]
+    game_before: tuple[Tensor, ...]
+    game: tuple[Tensor, ...]
+    controlled: Tensor | None
+    """(N, HW) cells that another action would have changed at once."""
+
+
+def watch(
+    models: ControlModels, game: str, steps: int, policy: Policy, n_envs: int = 48, seed: int = 3, truth: bool = False,
+    **options: object,
+) -> Iterator[Moment]:  # fmt: skip
+    env = make_mini(game, n_envs, mini_config(game, **options))
+    tracker, generator = ControlTracker(models, n_envs), torch.Generator().manual_seed(seed)
+    step = env.reset(seed)
+    stack = step.frames[:, None].repeat(1, LEARNER.rtm.stack, 1, 1)
+    tracker.step(stack, torch.zeros(n_envs, dtype=torch.long), step.first)
+    now = cells_of_objects(models, env)
+    for _ in range(steps):
+        actions, before, game_before = policy(env, generator), now, env.game
+        controlled = directly_controlled(models, env, actions) if truth else None
+        step = env.step(actions)
+        stack = torch.cat([stack[:, 1:], step.frames[:, None]], 1)
+        stack = torch.where(step.first[:, None, None, None], step.frames[:, None], stack)
+        control, now = tracker.step(stack, actions, step.first, with_relation=True), cells_of_objects(models, env)
+        yield Moment(control, ~step.first, step.frames, before, now, game_before, env.game, controlled)
+
+
+def cells_of_objects(models: ControlModels, env: MiniGame) -> dict[str, Tensor]:
+    return {name: models.grid.to_cells(mask).flatten(2).sum(-1) for name, mask in env.object_masks().items()}
+
+
+def directly_controlled(models: ControlModels, env: MiniGame, actions: Tensor) -> Tensor:
+    """Clone the state, take every action: the cells in which some other action would have shown something else."""
+    everyone = torch.arange(env.n_envs)
+    outcomes = torch.stack(
+        [env.select(everyone).step(torch.full_like(everyone, a)).frames for a in range(env.n_actions)]
+    )  # (A, N, px_h, px_w)
+    differs = (outcomes != outcomes[actions, everyone]).any(0)
+    return models.grid.to_cells(differs).flatten(2).any(-1)
+
+
+def auroc(high: Tensor, low: Tensor) -> float:
+    """The chance that a value of `high` exceeds one of `low`."""
+    return ((high[:, None] > low).double() + 0.5 * (high[:, None] == low).double()).mean().item()
+
+
+def draw(moments: list[Moment], n: int, title: str, path: Path) -> None:
+    """A film strip of environment n: frames, direct control, accumulated control, reward."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    H, W = LEARNER.H, LEARNER.W
+    figure, axes = plt.subplots(4, len(moments), figsize=(1.1 * len(moments), 5), squeeze=False)
+    top = max(m.control.g[n].max().item() for m in moments)
+    most = max(m.control.reward[n].item() for m in moments) or 1.0
+    for column, m in zip(axes.T, moments, strict=True):
+        column[0].imshow(m.frames[n], cmap="gray", vmin=0, vmax=255)
+        column[1].imshow(m.control.direct[n].reshape(H, W), cmap="magma", vmin=0, vmax=1)
+        column[2].imshow(m.control.g[n].reshape(H, W), cmap="magma", vmin=0, vmax=top)
+        column[3].bar([0], [m.control.reward[n].item()], width=0.6, color="tab:orange")
+        column[3].set_ylim(0, 1.05 * most)
+        column[3].set_xlim(-1, 1)
+        for axis in column:
+            axis.set_xticks([])
+            axis.set_yticks([])
+    for axis, name in zip(axes[:, 0], ("frame", "direct", "g", "reward"), strict=True):
+        axis.set_ylabel(name)
+    figure.suptitle(title, fontsize=10)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
