@@ -1,4 +1,4 @@
-"""`make play`: train on a mini game, compare with random play, leave two pictures. About two minutes on two cores."""
+"""`make play`: train on a mini game, compare with random play, leave a report. About two minutes on two cores."""
 
 import sys
 import time
@@ -12,6 +12,9 @@ from megareward.training.config import TrainConfig, with_preset
 from megareward.training.evaluate import film, newest_tensors, play
 from megareward.training.run import pick_device, start
 from megareward.training.run_folder import free_name
+from megareward.viewer.command import write_watch
+from megareward.viewer.recording import record_run
+from megareward.viewer.report import write_report
 
 GAME = "mini-pong"
 FRAMES = 200_000
@@ -31,7 +34,10 @@ def main() -> int:
     draw_curve(folder.path, folder.path / "curve.png", random_score)
     draw_strip(film(config, learnt, device=device), folder.path / "play.png")
     print(describe_run(folder.path, random_score))
+    write_watch(record_run(folder.path, 300, device=device), folder.path)
+    page = write_report([folder.path], random_scores={GAME: random_score})
     print(
         f"Pictures: {folder.path / 'curve.png'}, {folder.path / 'play.png'}. It took {time.monotonic() - begun:.0f} s."
     )
+    print(f"The report, for any browser: {page.resolve().as_uri()}")
     return 0

@@ -1,0 +1,58 @@
+"""The episodes of an audit as a recording: what the run believes to control beside what it truly does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from megareward.audit.learnt import learnt_maps
+from megareward.audit.truth import load_truth
+from megareward.control.models import ControlModels
+from megareward.errors import UsageError
+from megareward.training.checkpoint import part
+from megareward.training.evaluate import newest_tensors
+from megareward.training.run_folder import RunFolder
+from megareward.viewer.recording import LearntMaps, Maps, Recording, in_percent, shown_as
+
+
+def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callable[[str], None] = print) -> Recording:
+    """Every episode of `megareward audit RUN --policy POLICY`, one after another. Scores are not part of an audit."""
+    folder = RunFolder.open(path)
+    report = path / f"audit-{policy}.json"
+    if not report.exists():
+        raise UsageError(f"{report} does not exist; `megareward audit {path} --policy {policy}` finds the truth first.")
+    config, (learnt, frames_trained) = folder.config(warn), newest_tensors(folder, warn)
+    truth = load_truth(path / json.loads(report.read_text())["truth"])
+    models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
+    models.load_state_dict(part(learnt, "control"))
+    maps, episodes = learnt_maps(models, truth), truth.episodes
+    rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
+    bound = float((rho ** torch.arange(truth.lags)).sum())
+
+    def joined(parts: list[torch.Tensor]) -> np.ndarray:
+        return torch.cat(parts).cpu().numpy()
+
+    return Recording(
+        game=truth.about["game"],
+        method=shown_as(folder.record()["config"], policy == "random"),
+        seed=config.seed,
+        frames_trained=frames_trained,
+        frame_skip=getattr(config.env, "frame_skip", 1),
+        action_names=truth.action_names,
+        H=config.control.H,
+        W=config.control.W,
+        frames=joined([e.frames for e in episodes]),
+        actions=joined([torch.cat([nothing, e.actions]) for e in episodes]).astype(np.uint8),
+        first=joined([torch.arange(len(e.frames)) == 0 for e in episodes]),
+        points=None,
+        learnt=LearntMaps(
+            joined([m.direct for m in maps]),
+            joined([m.g for m in maps]),
+            joined([m.reward for m in maps]),
+            in_percent(torch.cat([m.relation for m in maps])),
+        ),
+        # Eq. 9 divided by its bound: the discounted share of the followed actions that control the cell.
+        truth=Maps(joined([e.direct.float() for e in episodes]), joined([e.g(rho) / bound for e in episodes])),
+    )

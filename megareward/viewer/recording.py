@@ -1,0 +1,158 @@
+"""A recording: what one run sees, does and believes to control, step after step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from megareward.analysis.results import shown_method
+from megareward.errors import UsageError
+from megareward.training.evaluate import Player, newest_tensors
+from megareward.training.run_folder import RunFolder
+from megareward.types import Float, Tensor
+
+MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True)
+class Maps:
+    """What is under control at every frame of a recording; all zero at the first frame of a game."""
+
+    direct: np.ndarray
+    """(T, HW) float32, alpha(s_t, a_{t-1})."""
+    g: np.ndarray
+    """(T, HW) float32, accumulated control."""
+
+
+@dataclass(frozen=True)
+class LearntMaps(Maps):
+    """What the control models say."""
+
+    reward: np.ndarray
+    """(T,) float32, mega-reward in the form that the run's config asks for."""
+    relation: np.ndarray | None = None
+    """(T, to, from) uint8, alpha(s_t, s_{t-1}) in whole percent, so that small weights vanish. An oracle has none."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """T consecutive frames of one environment. Games follow each other; `first` says where one begins."""
+
+    game: str
+    method: str
+    seed: int
+    frames_trained: int
+    frame_skip: int
+    """Emulator frames per step."""
+    action_names: tuple[str, ...]
+    H: int
+    W: int
+    frames: np.ndarray
+    """(T, px_h, px_w) uint8: as the agent sees them, score painted out."""
+    actions: np.ndarray
+    """(T,) uint8: the action that led to the frame; without meaning where a game begins."""
+    first: np.ndarray
+    """(T,) bool."""
+    points: np.ndarray | None
+    """(T,) float32: raw score gained by that action, if it was kept. Shown to people, never to the agent."""
+    learnt: LearntMaps | None = None
+    truth: Maps | None = None
+    """From the counterfactual audit of these same frames."""
+
+    def __post_init__(self) -> None:
+        T = len(self.frames)
+        maps = [m for m in (self.learnt, self.truth) if m is not None]
+        for array in [self.actions, self.first, self.points, *(a for m in maps for a in (m.direct, m.g))]:
+            if array is not None and len(array) != T:
+                raise UsageError(f"A recording of {T} frames has {len(array)} entries elsewhere; align them first.")
+        for m in maps:
+            if m.direct.shape[1] != self.H * self.W or m.g.shape != m.direct.shape:
+                raise UsageError(f"A map has {m.direct.shape[1]} cells, the grid {self.H} x {self.W}; they must agree.")
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    @property
+    def score(self) -> np.ndarray:
+        """(T,) score of the running game so far; 0 where none was kept."""
+        if self.points is None:
+            return np.zeros(len(self), np.float32)
+        total = np.cumsum(self.points, dtype=np.float64)
+        opening = np.maximum.accumulate(np.where(self.first, np.arange(len(self)), 0))  # where this game began
+        return (total - total[opening] + self.points[opening]).astype(np.float32)
+
+    @property
+    def n_games(self) -> int:
+        return max(int(self.first.sum()), 1)
+
+
+def record_run(
+    path: Path,
+    steps: int,
+    *,
+    seed: int = 1,
+    greedy: bool = False,
+    random: bool = False,
+    device: torch.device,
+    warn: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Recording:
+    """Play with the newest checkpoint of a run and keep everything. `random`: dice choose, the models still judge."""
+    if not 2 <= steps <= MAX_STEPS:
+        raise UsageError(f"--steps is {steps}; it must lie between 2 and {MAX_STEPS}.")
+    folder = RunFolder.open(path)
+    config = folder.config(warn)
+    learnt, frames_trained = newest_tensors(folder, warn)
+    player = Player(config, learnt, 1, seed, device, with_relation=True)
+    if random:
+        player.policy = None
+    frames, actions, first, points = [], [], [], []
+    direct, g, reward, relation = [], [], [], []
+    try:
+        for t in range(steps):
+            step = player.step(greedy) if t else player.begin()
+            frames.append(step.frames[0].cpu().numpy().copy())
+            actions.append(int(player.rollout.actions[0, 0]))
+            first.append(bool(step.first[0]))
+            points.append(float(step.rewards[0]))
+            if player.control is not None:
+                control = player.control
+                direct.append(control.direct[0].cpu().numpy())
+                g.append(control.g[0].cpu().numpy())
+                reward.append(float(control.reward[0]))
+                if control.relation is not None:
+                    relation.append(in_percent(control.relation[0]))
+            progress(t + 1, steps)
+    finally:
+        player.env.close()
+    maps = None
+    if direct:
+        kept = np.stack(relation) if relation else None
+        maps = LearntMaps(np.stack(direct), np.stack(g), np.array(reward, np.float32), kept)
+    return Recording(
+        game=config.game,
+        method=shown_as(folder.record()["config"], random),
+        seed=config.seed,
+        frames_trained=frames_trained,
+        frame_skip=player.env.frame_skip,
+        action_names=tuple(player.env.action_names),
+        H=config.control.H,
+        W=config.control.W,
+        frames=np.stack(frames),
+        actions=np.array(actions, np.uint8),
+        first=np.array(first),
+        points=np.array(points, np.float32),
+        learnt=maps,
+    )
+
+
+def shown_as(config: dict[str, Any], random: bool) -> str:
+    """The method's name; random play and an oracle must not pass for it."""
+    return f"{shown_method(config)}, random play" if random else shown_method(config)
+
+
+def in_percent(relation: Float[Tensor, "*B to from"]) -> np.ndarray:
+    return (relation * 100).round().to(torch.uint8).cpu().numpy()

@@ -1,0 +1,181 @@
+"""One HTML page about one run, or about several side by side. It opens from disk and asks no network for anything."""
+
+import base64
+import html
+import os
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from megareward.errors import UsageError
+from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
+from megareward.viewer.markup import code, duration, section, table
+from megareward.viewer.runs import Group, Run, differences, group_runs
+from megareward.viewer.standings import game_section
+
+PAGE, POSTER = "watch.html", "watch.png"
+"""What `megareward watch` leaves in a run's folder."""
+
+
+def default_place(paths: Sequence[Path]) -> Path:
+    """In the run's own folder; of several runs, in the folder that holds them all."""
+    if len(paths) == 1:
+        return paths[0] / "report.html"
+    return Path(os.path.commonpath([path.resolve() for path in paths])) / "report.html"
+
+
+def write_report(paths: Sequence[Path], out: Path | None = None, random_scores: dict[str, float] | None = None) -> Path:
+    """`random_scores` by game stand in where none is published (mini games)."""
+    if not paths:
+        raise UsageError("Which run? `megareward report RUN...` takes the folders of one run or of several.")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise UsageError("A run is named twice; name each once.")
+    out, runs = out or default_place(paths), [Run.read(path) for path in paths]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(report(runs, out.parent, random_scores or {}), encoding="utf-8")
+    return out
+
+
+def report(runs: list[Run], beside: Path, random_scores: dict[str, float]) -> str:
+    """The page. Links are relative to the folder `beside`."""
+    groups = group_runs(runs)
+    games = list(dict.fromkeys(run.game for run in runs))
+    methods = ", ".join(dict.fromkeys(group.name for group in groups))
+    title = f"{', '.join(games)}: {methods}"
+    sections = [
+        *(game_section(game, [g for g in groups if g.game == game], random_scores) for game in games),
+        _viewers(runs, beside),
+        _audits(runs),
+        _metrics(groups),
+        _time(runs),
+        _settings(runs, groups),
+    ]
+    style = resources.files("megareward.viewer").joinpath("static/report.css").read_text(encoding="utf-8")
+    frames = f"{len(runs)} run{'s' if len(runs) > 1 else ''}, {number(sum(run.frames for run in runs))} frames in all"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+        'img-src data:"><meta name="color-scheme" content="light dark">'
+        f"<title>{html.escape(title)}</title><style>{style}</style></head><body>"
+        f'<header><h1>{html.escape(title)}</h1><p class="faint">{frames}</p></header>'
+        f"<main>{''.join(sections)}</main></body></html>\n"
+    )
+
+
+def _viewers(runs: list[Run], beside: Path) -> str:
+    cards = []
+    for run in runs:
+        page = run.path / PAGE
+        name = html.escape(run.path.name)
+        if not page.exists():
+            order = code(f"megareward watch {run.path}")
+            cards.append(f'<div class="card"><b>{name}</b><span>To see it play: {order}</span></div>')
+            continue
+        link = html.escape(os.path.relpath(page.resolve(), beside.resolve()))
+        poster, image = run.path / POSTER, ""
+        if poster.exists():
+            data = base64.b64encode(poster.read_bytes()).decode()
+            image = f'<img alt="One step of {name}: the frame and its control maps" src="data:image/png;base64,{data}">'
+        words = "Watch it play: what it controls, step by step →"
+        cards.append(f'<a class="card" href="{link}">{image}<b>{name}</b><span>{words}</span></a>')
+    return section("Case study", f'<div class="cards">{"".join(cards)}</div>')
+
+
+def _audits(runs: list[Run]) -> str:
+    """Scores of the learnt maps against the counterfactual truth, where `megareward audit` has written them."""
+    audits = [audit for run in runs for audit in run.audits]
+    if not audits:
+        return ""
+    names = [f"{audit['run']}, {audit['policy']} play" for audit in audits]
+    every = [audit["scores"] for audit in audits]
+    rows = [
+        [words, *(_estimate(scores[name]) for scores in every)]
+        for name, words in (
+            ("direct_auroc", "direct control, AUROC"),
+            ("g_auroc", "g, AUROC"),
+            ("g_spearman", "g, rank correlation"),
+        )
+    ]
+    rows += [
+        [f"{name}, calibration error", *(f"{scores[f'{name}_calibration']['error']:.3f}" for scores in every)]
+        for name in ("direct", "g")
+    ]
+    lines = []
+    for name, scores in zip(names, every, strict=True):
+        known = [(n, e) for n, e in enumerate(scores["lag_auroc"], 1) if e["low"] is not None]
+        if len(known) > 1:
+            columns = [np.array([e[part] for _, e in known]) for part in ("mean", "low", "high")]
+            lines.append(Line(name, np.array([n for n, _ in known], dtype=float), *columns))
+    body = table(["learnt map against the truth", *names], rows)
+    if lines:
+        label = "AUROC of the influence of an action against the steps since it was taken"
+        body += f"<h3>{label}</h3>" + line_chart(lines, label=label, x_name="steps since the action", height=240)
+    return section("Audit: are the maps true?", body + '<p class="faint">95% bootstrap intervals over episodes.</p>')
+
+
+def _estimate(estimate: dict[str, Any]) -> str:
+    if estimate["mean"] is None:
+        return "no frame can tell"
+    interval = "" if estimate["low"] is None else f" ({estimate['low']:.3f} to {estimate['high']:.3f})"
+    return f"<b>{estimate['mean']:.3f}</b>{interval}"
+
+
+def _metrics(groups: list[Group]) -> str:
+    """Every metric of the log as a small curve; of several seeds, the first."""
+    firsts = [group.runs[0] for group in groups]
+    names = dict.fromkeys(name for run in firsts for row in run.metrics for name in row)
+    cards = []
+    for name in names:
+        if name in ("frames", "score") or name.startswith("seconds/"):
+            continue
+        lines = []
+        for group, run in zip(groups, firsts, strict=True):
+            rows = [(row["frames"], row[name]) for row in run.metrics if name in row]
+            if rows:
+                x, y = np.array(rows[:: max(1, len(rows) // 120)], dtype=float).T
+                lines.append((groups.index(group), Line(group.name, x, y)))
+        last = ", ".join(number(float(line.y[-1])) for _, line in lines)
+        chart = spark_chart(lines, label=f"{name} against frames; last value {last}")
+        cards.append(f"<figure><figcaption>{html.escape(name)} <b>{last}</b></figcaption>{chart}</figure>")
+    return section("Learning curves", f'<div class="sparks">{"".join(cards)}</div>')
+
+
+def _time(runs: list[Run]) -> str:
+    parts = []
+    for run in runs:
+        seconds = run.seconds()
+        total = sum(seconds.values())
+        if not total:
+            continue
+        device = html.escape(str(run.provenance.get("device", "")))
+        speed = f"{number(round(run.frames / total))} frames a second on {device}"
+        words = f"{html.escape(run.path.name)}: {duration(total)}, {speed}"
+        rows = [[name, duration(value), f"{value / total:.1%}"] for name, value in seconds.items()]
+        bar = share_bar(list(seconds.items()), label=f"Where the time of {run.path.name} went")
+        details = f"<details><summary>As a table</summary>{table(['part', 'time', 'share'], rows)}</details>"
+        parts.append(f"<h3>{words}</h3>{bar}{details}")
+    return section("Time", "".join(parts)) if parts else ""
+
+
+def _settings(runs: list[Run], groups: list[Group]) -> str:
+    parts = []
+    if len(runs) > 1:
+        rows = [[code(name), *map(code, values)] for name, values in differences(runs).items()]
+        seeds = [code("seed"), *(code(run.config["seed"]) for run in runs)]
+        parts.append("<h3>What differs</h3>" + table(["setting", *(run.path.name for run in runs)], [*rows, seeds]))
+    for run in (group.runs[0] for group in groups):
+        changed = [[code(name), code(mine), code(usual)] for name, (mine, usual) in run.changed().items()]
+        if changed:
+            parts.append(f"<h3>{html.escape(run.path.name)}: other than usual</h3>")
+            parts.append(table(["setting", "here", "usual"], changed))
+        everything = [[code(name), code(value)] for name, value in run.settings().items()]
+        made = [[code(name), code(value)] for name, value in run.provenance.items()]
+        parts.append(
+            f"<details><summary>All settings of {html.escape(run.path.name)}, and what it was made with</summary>"
+            f"{table(['setting', 'value'], everything + made)}</details>"
+        )
+    return section("Settings", "".join(parts))

@@ -1,0 +1,150 @@
+// The time line: a few lanes around the current step, and the whole recording under the slider.
+const view = { start: 0, span: Math.min(T, 240) };
+
+function sized(canvas) {
+  const { width, height } = canvas.getBoundingClientRect(), sharp = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * sharp), canvas.height = Math.round(height * sharp);
+  const ctx = canvas.getContext("2d");
+  ctx.scale(sharp, sharp);
+  return [ctx, width, height];
+}
+
+const colour = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** From the lowest to the highest value and 0; a few spikes of bars may leave the lane, so that the rest can be read. */
+function limits({ values, kind }) {
+  const sorted = Float32Array.from(values).sort(), last = sorted.length - 1;
+  const low = Math.min(0, sorted[kind === "bars" ? Math.floor(last * .004) : 0]);
+  const high = Math.max(0, sorted[kind === "bars" ? Math.ceil(last * .996) : last]);
+  return high > low ? [low, high] : [low, low + 1];
+}
+
+function laneList() {
+  const score = { name: "score", values: traces.score, ink: "ink", kind: "steps" };
+  const control = [
+    { name: "mega-reward", values: traces.reward, ink: "amber", kind: "bars" },
+    { name: "sum of g", values: traces.control, ink: "teal", kind: "line" },
+  ];
+  return [...(MAPPED ? control : []), ...(facts.score ? [score] : [])];
+}
+let LANES = null;
+
+/** Keep t inside the window: a page turns when playing leaves it. */
+function follow(t) {
+  const margin = view.span * .04;
+  if (t > view.start + view.span - 1 - margin) view.start = t - view.span * .15;
+  if (t < view.start + margin) view.start = t - view.span * .85;
+  view.start = Math.round(Math.max(0, Math.min(view.start, T - view.span)));
+}
+
+const xOf = (t, width) => ((t - view.start + .5) / view.span) * width;
+const stepUnder = (event, canvas) => {
+  const box = canvas.getBoundingClientRect();
+  const t = view.start + Math.floor(((event.clientX - box.left) / box.width) * view.span);
+  return Math.max(0, Math.min(T - 1, t));
+};
+
+function drawLanes(t) {
+  follow(t);
+  LANES ??= laneList().map(lane => ({ ...lane, range: limits(lane) }));
+  const [ctx, width, height] = sized($("lanes"));
+  const each = height / LANES.length, from = Math.max(0, view.start), to = Math.min(T, view.start + view.span);
+  const faint = colour("faint"), line = colour("line");
+  ctx.font = '12px system-ui, "DejaVu Sans", sans-serif';
+  LANES.forEach((lane, i) => {
+    const top = i * each + 17, bottom = (i + 1) * each - 4, [low, high] = lane.range;
+    const y = v => bottom - ((v - low) / (high - low)) * (bottom - top);
+    ctx.strokeStyle = line, ctx.lineWidth = 1;
+    ctx.beginPath(), ctx.moveTo(0, y(0) + .5), ctx.lineTo(width, y(0) + .5), ctx.stroke();
+    ctx.fillStyle = ctx.strokeStyle = colour(lane.ink);
+    ctx.save(), ctx.beginPath(), ctx.rect(0, i * each + 1, width, each - 1), ctx.clip();
+    plot(ctx, lane, from, to, width, y);
+    ctx.restore();
+    label(ctx, `${lane.name}  `, lane.values[t], 2, i * each + 12, faint, colour("ink"));
+  });
+  drawBegins(ctx, from, to, width, height, faint);
+  const x = xOf(t, width);
+  ctx.strokeStyle = colour("accent"), ctx.lineWidth = 2;
+  ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
+}
+
+function plot(ctx, lane, from, to, width, y) {
+  const values = lane.values, step = width / view.span;
+  if (lane.kind === "bars") {
+    for (let t = from; t < to; t++)
+      ctx.fillRect(xOf(t, width) - step * .4, Math.min(y(values[t]), y(0)), Math.max(step * .8, 1), Math.abs(y(values[t]) - y(0)));
+    return;
+  }
+  ctx.lineWidth = 1.8;
+  ctx.beginPath();
+  let begun = false;
+  for (let t = from; t < to; t++) {
+    const x = xOf(t, width), fresh = traces.first[t] || !begun;
+    if (fresh) ctx.moveTo(x, y(values[t]));
+    else if (lane.kind === "steps") ctx.lineTo(x, y(values[t - 1])), ctx.lineTo(x, y(values[t]));
+    else ctx.lineTo(x, y(values[t]));
+    begun = true;
+  }
+  ctx.stroke();
+  if (lane.kind !== "steps") return;
+  for (const t of traces.events) {
+    if (t < from || t >= to || traces.first[t]) continue;
+    const up = values[t] > values[t - 1] ? 1 : -1, x = xOf(t, width), tip = y(values[t]);
+    ctx.beginPath(); // won points up, lost points down: a shape, not only a place
+    ctx.moveTo(x, tip - 5 * up), ctx.lineTo(x - 4.5, tip + 3 * up), ctx.lineTo(x + 4.5, tip + 3 * up);
+    ctx.fill();
+  }
+}
+
+function label(ctx, name, value, x, y, faint, ink) {
+  ctx.textAlign = "left", ctx.textBaseline = "alphabetic";
+  const text = signed(value), wide = ctx.measureText(name + text).width;
+  ctx.fillStyle = colour("card"), ctx.globalAlpha = .8;
+  ctx.fillRect(x - 2, y - 11, wide + 8, 15);
+  ctx.globalAlpha = 1;
+  ctx.fillStyle = faint, ctx.fillText(name, x, y);
+  ctx.fillStyle = ink, ctx.fillText(text, x + ctx.measureText(name).width, y);
+}
+
+function drawBegins(ctx, from, to, width, height, faint) {
+  ctx.setLineDash([3, 4]);
+  ctx.strokeStyle = ctx.fillStyle = faint, ctx.lineWidth = 1;
+  for (let t = from; t < to; t++) {
+    if (!traces.first[t] || t === 0) continue;
+    const x = xOf(t, width) - (width / view.span) / 2;
+    ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
+    ctx.fillText(`game ${traces.game[t]}`, x + 5, height - 5);
+  }
+  ctx.setLineDash([]);
+}
+
+/** The whole recording: bright where much was earned, a triangle for every point, a bar where a game begins. */
+function drawOverview() {
+  const [ctx, width, height] = sized($("overview"));
+  ctx.fillStyle = colour("paper"), ctx.fillRect(0, 0, width, height);
+  const columns = Math.max(1, Math.min(Math.floor(width / 2), T)), most = new Float32Array(columns);
+  for (let t = 0; t < T && MAPPED; t++) {
+    const c = Math.floor((t / T) * columns);
+    most[c] = Math.max(most[c], Math.abs(traces.reward[t]));
+  }
+  const high = Math.max(...most) || 1;
+  ctx.fillStyle = colour("amber");
+  most.forEach((v, c) => {
+    const tall = Math.sqrt(v / high) * (height - 12);
+    ctx.fillRect((c / columns) * width, height - tall, width / columns - .4, tall);
+  });
+  ctx.fillStyle = ctx.strokeStyle = colour("ink");
+  const crowded = traces.events.length > width / 6; // then only where games begin
+  for (const t of traces.events) {
+    const x = ((t + .5) / T) * width;
+    if (traces.first[t]) ctx.fillRect(x - .75, 0, 1.5, height);
+    if (traces.first[t] || crowded) continue;
+    const up = traces.score[t] > traces.score[t - 1] ? 1 : -1;
+    ctx.beginPath(), ctx.moveTo(x, 5 - 4 * up), ctx.lineTo(x - 3.5, 5 + 3 * up), ctx.lineTo(x + 3.5, 5 + 3 * up), ctx.fill();
+  }
+}
+
+function signed(value) {
+  const text = Number.isInteger(value) ? `${Math.abs(value)}` : Math.abs(value).toFixed(2);
+  return value < 0 && !/^0(\.0+)?$/.test(text) ? `−${text}` : text;
+}

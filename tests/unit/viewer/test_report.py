@@ -1,0 +1,231 @@
+"""The report: the numbers of the runs' own logs, beside everybody else's, on a page that needs nothing."""
+
+import itertools
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from megareward.analysis.published import published_score
+from megareward.errors import RunError, UsageError
+from megareward.training.config import TrainConfig
+from megareward.training.run_folder import RunFolder
+from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
+from megareward.viewer.report import write_report
+from megareward.viewer.runs import Run, differences, flat, group_runs, interval, score_line
+from tests.unit.test_imports import BLOCKED, run_python
+
+
+def logged(
+    path: Path, method: str = "mega", game: str = "breakout", seed: int = 0, score: float = 5.0, **settings
+) -> Path:
+    """A run's folder as training leaves it: 80 games of a score, 8 rows of metrics."""
+    config = TrainConfig(method=method, game=game, frames=800_000, seed=seed, **settings)
+    folder = RunFolder.create(path, config, {"device": "cpu", "commit": "abc"})
+    for i in range(1, 81):
+        folder.append(
+            "scores.jsonl", {"frames": i * 10_000, "score": score + (-1) ** i, "steps": 9, "env": 0, "cut": False}
+        )
+    for i in range(1, 9):
+        row = {"frames": i * 100_000, "loss/total": 1 / i, "score": score, "seconds/learn": 3.0, "seconds/act": 1.0}
+        folder.append("metrics.jsonl", row)
+    return path
+
+
+class Balance(HTMLParser):
+    """Every tag that opens must close, in order; no tag may name another place."""
+
+    VOID = {"meta", "img", "br", "line", "path", "rect"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.links += [value for name, value in attrs if name in ("href", "src")]
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def read(path: Path) -> tuple[str, list[str]]:
+    text = path.read_text()
+    checker = Balance()
+    checker.feed(text)
+    assert checker.open == []
+    assert not re.search(r"https?://", text)
+    return text, checker.links
+
+
+def test_one_run_is_reported_in_its_own_folder_beside_published_scores(tmp_path):
+    page = write_report([logged(tmp_path / "run")])
+    assert page == tmp_path / "run" / "report.html"
+    text, links = read(page)
+    for column in ("random", "paper/mega", "human/mnih2015", "ppo/schulman2017"):
+        assert number(published_score(column, "breakout")) in text
+    assert "<b>5</b>" in text
+    assert "table of six baselines, after 80M frames" in text
+    assert "32.0 s, 25k frames a second on cpu" in text  # 8 rows of 4 seconds, 800k frames
+    assert "learn 75%" in text
+    assert "megareward watch" in text
+    assert links == []
+
+
+def test_the_viewer_is_linked_with_its_picture_from_wherever_the_report_is(tmp_path):
+    run = logged(tmp_path / "some where" / "run")
+    (run / "watch.html").write_text("")
+    (run / "watch.png").write_bytes(b"picture")
+    _, links = read(write_report([run], tmp_path / "reports" / "page.html"))
+    assert links == ["../some where/run/watch.html", "data:image/png;base64,cGljdHVyZQ=="]
+
+
+def test_seeds_are_one_line_and_other_settings_are_another(tmp_path):
+    runs = [logged(tmp_path / f"s{s}", seed=s, score=s) for s in range(3)]
+    runs.append(logged(tmp_path / "other", score=9, g_channel="no"))
+    runs.append(logged(tmp_path / "ppo", method="extrinsic", score=20))
+    groups = group_runs([Run.read(run) for run in runs])
+    assert [(group.name, len(group.runs)) for group in groups] == [
+        ("mega (g_channel auto)", 3),
+        ("mega (g_channel no)", 1),
+        ("extrinsic", 1),
+    ]
+    assert groups[0].scores == [0, 1, 2]
+    page = write_report(runs)
+    assert page == tmp_path / "report.html"
+    text, _ = read(page)
+    assert "95% bootstrap interval over 3 seeds" in text
+    assert "What differs" in text
+
+
+def test_a_mini_game_takes_the_random_score_it_is_given(tmp_path):
+    run = logged(tmp_path / "run", game="mini-pong")
+    assert "random" not in re.sub("<style>.*?</style>", "", read(write_report([run]))[0]).split("Case study")[0]
+    assert "random −3.14" in read(write_report([run], random_scores={"mini-pong": -3.14}))[0]
+
+
+def test_the_audit_is_shown_if_there_is_one(tmp_path):
+    run = logged(tmp_path / "run")
+    estimate = {"mean": 0.91, "low": 0.9, "high": 0.92, "frames": 100}
+    nothing = {"mean": None, "low": None, "high": None, "frames": 0}
+    scores = dict.fromkeys(("direct_auroc", "g_auroc", "g_spearman"), estimate)
+    scores |= {"lag_auroc": [estimate, estimate, nothing]} | {
+        f"{m}_calibration": {"error": 0.123} for m in ("direct", "g")
+    }
+    (run / "audit-random.json").write_text(json.dumps({"run": "run", "policy": "random", "scores": scores}))
+    text, _ = read(write_report([run]))
+    assert "<b>0.910</b> (0.900 to 0.920)" in text
+    assert "0.123" in text
+    assert "steps since the action" in text
+    (run / "audit-random.json").write_text("{")
+    with pytest.raises(RunError, match=r"audit-random\.json is not valid JSON"):
+        write_report([run])
+
+
+def test_a_run_without_a_finished_game_says_so(tmp_path):
+    run = logged(tmp_path / "run")
+    (run / "scores.jsonl").unlink()
+    assert "No game has been finished yet." in read(write_report([run]))[0]
+
+
+def test_what_cannot_be_reported_is_refused(tmp_path):
+    run = logged(tmp_path / "run")
+    with pytest.raises(UsageError, match="Which run"):
+        write_report([])
+    with pytest.raises(UsageError, match="A run is named twice"):
+        write_report([run, tmp_path / "." / "run"])
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(UsageError, match="has no metrics yet"):
+        write_report([run])
+
+
+def test_a_report_needs_no_torch(tmp_path):
+    run = logged(tmp_path / "run")
+    imports = "from pathlib import Path\nfrom megareward.viewer.report import write_report\n"
+    run_python(BLOCKED.format(names={"torch"}) + imports + f"write_report([Path({str(run)!r})])")
+    assert (run / "report.html").exists()
+
+
+def test_names_on_the_common_axis_do_not_cover_each_other():
+    others = [("random", 1.7), ("human", 31.8), ("PPO (2017)", 274.8), ("paper's mega", 225.3)]
+    chart = standing([("mega", 22.5), ("extrinsic", 30.0)], others, label="x")
+    places = re.findall(r'x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', chart)
+    assert len(places) == 6
+    spans = sorted(
+        (
+            float(y),
+            float(x) - (7 * len(words) if anchor == "end" else 0),
+            float(x) + (7 * len(words) if anchor == "start" else 0),
+        )
+        for x, y, anchor, words in places
+    )
+    assert all(b[0] != a[0] or b[1] > a[2] for a, b in itertools.pairwise(spans))
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_interval_over_seeds():
+    low, high = interval(np.array([[1.0, 5.0], [3.0, 5.0]]))
+    assert (list(low), list(high)) == ([1, 5], [3, 5])
+    low, high = interval(np.random.default_rng(0).normal(10, 2, (100, 1)))
+    assert (high - low)[0] == pytest.approx(2 * 1.96 * 2 / np.sqrt(100), rel=0.15)
+
+
+def test_the_line_of_several_seeds_covers_the_frames_that_all_have(tmp_path):
+    runs = [Run.read(logged(tmp_path / f"s{s}", seed=s, score=s)) for s in range(2)]
+    del runs[1].episodes[40:]
+    line = score_line(group_runs(runs)[0])
+    assert line.x[-1] == 400_000
+    assert line.y[-1] == pytest.approx(0.5)
+    assert (line.low[-1], line.high[-1]) == pytest.approx((0, 1))
+
+
+def test_the_band_of_one_seed_is_the_error_of_its_last_games(tmp_path):
+    line = score_line(group_runs([Run.read(logged(tmp_path / "run", score=5))])[0])
+    assert line.y[-1] == pytest.approx(5)
+    assert line.high[-1] - line.y[-1] == pytest.approx(1.96 * np.std([1, -1] * 25, ddof=1) / np.sqrt(50))
+
+
+def test_settings_by_name_and_what_differs(tmp_path):
+    assert flat({"a": {"b": {"c": 1}}, "d": [2]}) == {"a.b.c": 1, "d": [2]}
+    one, two = (Run.read(logged(tmp_path / n, seed=s, g_channel=g)) for n, s, g in (("a", 0, "auto"), ("b", 1, "yes")))
+    assert differences([one, two]) == {"g_channel": ["auto", "yes"]}
+    assert one.changed() == {"frames": (800_000, 200_000)}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (-0.0, "0"),
+        (-3.14159, "−3.14"),
+        (1234.5, "1,234"),
+        (40_000, "40k"),
+        (20_181.8, "20,182"),
+        (2.5e7, "25M"),
+    ],
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_ticks_are_round_and_inside():
+    assert ticks(-5.2, 2.1) == [-4, -2, 0, 2]
+    assert ticks(0, 40_960) == [0, 10_000, 20_000, 30_000, 40_000]
+    assert ticks(0.71, 0.99) == pytest.approx([0.8, 0.9])
+
+
+def test_a_level_far_away_is_named_at_the_edge_and_does_not_flatten_the_curve():
+    line = Line("ours", np.array([0.0, 10.0]), np.array([0.0, 1.0]))
+    chart = line_chart([line], [Level("human", 20_000), Level("random", 0.5)], label="x")
+    assert "↑ human 20k" in chart
+    assert chart.count('class="level"') == 1
+    heights = [float(y) for y in re.findall(r'class="line" d="M[\d.]+ ([\d.]+)L[\d.]+ ([\d.]+)"', chart)[0]]
+    assert heights[0] - heights[1] > 200
