@@ -78,6 +78,34 @@ def emulator(words: list[str], parse: Callable[..., Any]) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class BenchWrapperArgs:
+    """Overhead of the Gymnasium wrapper: steps per second with and without it, under random actions."""
+
+    game: str = "mini-pong"
+    methods: tuple[str, ...] = ("count", "rnd", "mega")
+    n_envs: int = 8
+    seconds: float = 5.0
+    """Length of each measurement."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """Of the reward's models, and of mini games."""
+    json: Path | None = None
+    """Also write the records into this file."""
+
+
+def wrapper(words: list[str], parse: Callable[..., Any]) -> int:
+    args = parse(BenchWrapperArgs, words, "bench wrapper")
+    from megareward.bench.wrapper import measure_wrapper
+    from megareward.training.run import pick_device
+
+    records = []
+    for record in measure_wrapper(args.game, args.methods, args.n_envs, args.seconds, pick_device(args.device)):
+        records.append(record)
+        print(record)
+    write_json(args.json, [record.as_dict() for record in records])
+    return 0
+
+
 def control(words: list[str], parse: Callable[..., Any]) -> int:
     from megareward.bench.control import main
 
@@ -95,6 +123,7 @@ BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {
     "emulator": emulator,
     "train": train,
     "control": control,
+    "wrapper": wrapper,
 }
 
 

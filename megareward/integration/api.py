@@ -1,0 +1,101 @@
+"""`megareward.make`: a reward for training code that is not ours.
+
+    reward = megareward.make("mega", env.single_observation_space, env.single_action_space, n_envs)
+    each step      reward.watch(observations, actions, rewards, terminateds, truncateds, next_observations)
+    each rollout   r_int = reward.compute()    # (T, N); then advantages, then the policy's update
+                   metrics = reward.update()   # the reward and the control models learn; the steps are used up
+
+It never steps an environment. `compute` changes nothing; `watch` moves the control map on, `update` learns. Both may be
+handed the rollout as `samples`, a dict of RLeXplore's six keys with shapes (T, N, ...): of steps that were watched it
+must be the same, and is checked; a method without a control map can do without watching.
+"""
+
+import dataclasses
+from numbers import Integral
+from typing import Any, Literal
+
+import torch
+from gymnasium.spaces import Space
+
+from megareward.control import config as control_presets
+from megareward.control.config import ControlConfig
+from megareward.control.models import ControlModels
+from megareward.errors import UsageError, suggestion
+from megareward.integration.observations import FrameReader, discrete
+from megareward.integration.reward import IntrinsicReward
+from megareward.rewards import METHODS, Method, find_method
+from megareward.rewards.contract import World
+
+Autoreset = Literal["same_step", "next_step"]
+Preset = Literal["auto", "plain", "mini", "paper", "released"]
+SMALL = 64
+"""Pixels of the shorter side below which a frame is that of a mini game."""
+
+
+def make(
+    method: str,
+    observation_space: Space[Any],
+    action_space: Space[Any],
+    n_envs: int,
+    *,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+    autoreset: Autoreset = "same_step",
+    preset: Preset = "auto",
+    control: ControlConfig | None = None,
+    tracks_control: bool | None = None,
+    stack: int | None = None,
+    resize: int | tuple[int, int] | None = None,
+    **settings: Any,
+) -> IntrinsicReward:
+    """A method of the zoo for `n_envs` environments of these (single) spaces.
+
+    autoreset       same_step: every step is a transition and next_observations hold true last frames. next_step: the
+                    step after an end is a reset. See `integration.steps`.
+    preset          Sizes and rates of the models. auto: `mini` below 64 pixels, else `plain`, as in our own training.
+    control         Settings of the control models, used as they are; `preset` then only concerns the method.
+    tracks_control  True gives any method a control map, to feed g to a policy. None: if the method is made of it.
+    stack, resize   Frames in an observation, where that is ambiguous; pixels to bring a frame to. See `observations`.
+    settings        The method's own, such as discount or normalise (`megareward train METHOD --help` lists them).
+    """
+    spec = find_method(method)
+    if not spec.trains_policy:
+        rewarding = ", ".join(name for name, known in METHODS.items() if known.trains_policy)
+        raise UsageError(f"'{spec.name}' gives no reward; choose one of {rewarding}.")
+    if isinstance(n_envs, bool) or not isinstance(n_envs, Integral) or n_envs < 1:
+        raise UsageError(f"n_envs is {n_envs}; give the number of environments, 1 or more.")
+    if autoreset not in ("same_step", "next_step"):
+        raise UsageError(f"autoreset is {autoreset!r}; use 'same_step' (also where you reset yourself) or 'next_step'.")
+    tracks = spec.needs_control if tracks_control is None else tracks_control
+    if spec.needs_control and not tracks:
+        raise UsageError(f"'{spec.name}' is made of the control map; leave tracks_control out, or True.")
+    maps = control or ControlConfig()  # presets leave the grid alone
+    reader = FrameReader(observation_space, (maps.H, maps.W) if tracks else None, stack, resize)
+    if preset == "auto":
+        preset = "mini" if min(reader.frame_shape) < SMALL else "plain"
+    if preset not in ("plain", "mini", "paper", "released"):
+        raise UsageError(f"preset is {preset!r}; use auto, plain, mini, paper or released.")
+    if control is None and preset != "plain":
+        maps = getattr(control_presets, preset)(maps)
+    if preset == "mini" and "learning_rate" in _fields(spec):
+        settings = {"learning_rate": 1e-3, **settings}  # as in our own training
+    if maps.oracle.lags:
+        raise UsageError("control.oracle plays copies of the game, but a reward here never steps one; leave it out.")
+    device = torch.device(device)
+    actions = discrete(action_space)
+    world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed)
+    models = ControlModels(maps, reader.frame_shape, world.n_actions, device, seed) if tracks else None
+    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, autoreset == "next_step", models)
+
+
+def _fields(method: Method) -> list[str]:
+    return [field.name for field in dataclasses.fields(method.config)]
+
+
+def _settings(method: Method, settings: dict[str, Any]) -> Any:
+    known = _fields(method)
+    for name in settings:
+        if name not in known:
+            has = f"It has {', '.join(known)}" if known else "It has none"
+            raise UsageError(f"'{method.name}' has no setting '{name}'.{suggestion(name, known)} {has}.")
+    return method.config(**settings)

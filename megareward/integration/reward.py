@@ -1,0 +1,258 @@
+"""A method of the zoo beside a training loop that is not ours: what `make` returns.
+
+`watch` moves the control map on, `compute` changes nothing, `update` learns. The order per rollout is that of our own
+loop: rewards, scale, then the reward learns, then the control models.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from gymnasium.spaces import Discrete
+
+from megareward.control.models import ControlModels
+from megareward.control.tracker import ControlTracker
+from megareward.errors import UsageError
+from megareward.integration.observations import FrameReader, read_flags
+from megareward.integration.samples import KEYS, as_steps, check_order, check_watched, read, read_rollout
+from megareward.integration.steps import Steps, Stream, unfold
+from megareward.integration.watcher import Control, Watcher
+from megareward.rewards import Method
+from megareward.rewards.contract import RewardStream, World
+from megareward.rewards.mixing import ReturnScale
+from megareward.types import Float, Tensor, UInt8
+
+
+class IntrinsicReward:
+    """A reward for N environments. It never steps one."""
+
+    def __init__(
+        self,
+        method: Method,
+        settings: Any,
+        world: World,
+        reader: FrameReader,
+        actions: Discrete,
+        next_step: bool,
+        models: ControlModels | None,
+    ) -> None:
+        self.method, self.settings, self.world, self.reader, self.models = method, settings, world, reader, models
+        self.n_envs, self.device, self.action_space = world.n_envs, world.device, actions
+        self.streams: list[RewardStream] = method.build(settings, world)
+        self.scales = [ReturnScale(world.n_envs, stream.discount, world.device) for stream, _, _ in self.streams]
+        self._watch_anew(next_step)
+
+    def beside(self, n_envs: int) -> "IntrinsicReward":
+        """The same models, learning included, beside other environments, such as those of an evaluation."""
+        twin = copy.copy(self)
+        twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
+        twin.scales = [ReturnScale(n_envs, stream.discount, self.device) for stream, _, _ in self.streams]
+        twin._watch_anew(self.watcher.next_step)
+        return twin
+
+    def _watch_anew(self, next_step: bool) -> None:
+        tracker = ControlTracker(self.models, self.n_envs, self.world.seed) if self.models else None
+        self.watcher = Watcher(self.n_envs, self.world.frame_shape, self.device, next_step, tracker)
+        self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
+        """The newest frames, to compare with the next step's observations; None after a reset by hand."""
+        self._n_scaled = 0
+        """Steps since the last update that `newest` has taken into the scale."""
+
+    # Each step ---------------------------------------------------------------------------------------------------
+
+    def watch(
+        self,
+        observations: Any,
+        actions: Any,
+        rewards: Any,
+        terminateds: Any,
+        truncateds: Any,
+        next_observations: Any,
+    ) -> None:
+        """One step of every environment, in arrays or tensors (N, ...), flags as that very step returned them."""
+        values = (observations, actions, rewards, terminateds, truncateds, next_observations)
+        given = read(dict(zip(KEYS, values, strict=True)), (self.n_envs,), self.reader, self.action_space)
+        if self._seen is not None:
+            check_order(self._seen[None], given.before[None], self.watcher.opens[None])
+        self.watcher.follow(given.before, given.after, given.actions, given.rewards, given.terminated, given.truncated)
+        self._seen = given.after
+
+    def restart(self, which: Any = None) -> None:
+        """Say that you reset the environments (or those of a mask) by hand: their next observations open episodes."""
+        mask = torch.ones(self.n_envs, dtype=torch.bool)
+        if which is not None:
+            mask = read_flags(which, (self.n_envs,), "which").cpu()
+        self.watcher.restart(mask)
+        self._seen = None
+
+    @property
+    def control(self) -> Control:
+        """direct and g, (N, HW) each, at the observations that the next actions are chosen upon."""
+        self._tracked()
+        return self.watcher.control
+
+    def picture(
+        self, g: Float[Tensor, "B HW"] | None = None, size: tuple[int, int] | None = None
+    ) -> Float[Tensor, "B px_h px_w"]:
+        """g (that of `control`, if not given) painted over the observation, in [0, 1]: a channel for a policy."""
+        models = self._tracked()
+        grid, latent = models.grid, models.config.latent
+        g = self.watcher.control.g if g is None else g
+        if not latent.clip:
+            g = g * (1 - latent.rho)  # its bound is 1 / (1 - rho)
+        cells = g.view(-1, 1, grid.H, grid.W)
+        return F.interpolate(cells, size or self.reader.picture_shape, mode="nearest")[:, 0]
+
+    def newest(self) -> Float[Tensor, "N"]:
+        """The reward of the step watched last, for those who cannot wait for the rollout's end.
+
+        Scaled by the spread of the rewards up to this step, while `compute` knows the whole rollout; without
+        `normalise` the two are equal. Ask once after every step, or never.
+        """
+        steps = self.watcher.steps
+        if len(steps) != self._n_scaled + 1:
+            raise UsageError(
+                f"{len(steps)} steps were watched and newest() was asked for {self._n_scaled} of them; ask once after "
+                f"every watch(), or take compute() at the end of a rollout."
+            )
+        self._n_scaled += 1
+        stream = unfold(Steps.of(steps[-1:]), shows_score=self.method.uses_score)
+        rewards = [self._scale(s, self.scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
+        return self._sum(rewards, stream)[0]
+
+    # Each rollout ------------------------------------------------------------------------------------------------
+
+    def compute(self, samples: Mapping[str, Any] | None = None) -> Float[Tensor, "T N"]:
+        """The reward of every step since the last update; 0 where a step is a reset. Changes nothing.
+
+        Before `update`, and before the advantages: a reward that is added later never reaches the policy's loss.
+        """
+        stream = unfold(self._steps(samples), shows_score=self.method.uses_score)
+        scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
+        rewards = [self._scale_rollout(s, scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
+        return self._sum(rewards, stream)
+
+    def update(self, samples: Mapping[str, Any] | None = None) -> dict[str, float]:
+        """Learn from the steps since the last update, which are then used up; return metrics."""
+        steps, start = self._steps(samples), self.watcher.start
+        stream = unfold(steps, start, shows_score=self.method.uses_score)
+        recorded, n_real = stream.recorded, stream.recorded.real.sum().clamp(min=1)
+        metrics: dict[str, Tensor] = {}
+        for s, raw in enumerate(self._raw(stream)):
+            metrics[f"reward/{self.streams[s].stream.name}"] = raw.sum() / n_real
+            self._scale_rollout(s, self.scales[s], raw, stream)
+        for settings, reward, _ in self.streams:
+            metrics |= {f"{settings.name}/{name}": value for name, value in reward.update(recorded).items()}
+        numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
+        if self.models is not None:
+            frames, first = torch.cat([start.history, recorded.frames]), torch.cat([start.first, recorded.first])
+            numbers |= self.models.update(frames, recorded.actions, first)
+            numbers["control/g"] = float(steps.g_after.sum(-1).mean())
+        if not self.watcher.steps:  # samples alone: what the next ones cannot know by themselves
+            self.watcher.note(steps)
+        self.forget()
+        return numbers
+
+    def forget(self) -> None:
+        """Drop the steps since the last update without learning from them, as in an evaluation."""
+        self.watcher.forget()
+        self._n_scaled = 0
+
+    # Inside ------------------------------------------------------------------------------------------------------
+
+    def _steps(self, samples: Mapping[str, Any] | None) -> Steps:
+        watched = Steps.of(self.watcher.steps) if self.watcher.steps else None
+        if samples is None:
+            if watched is None:
+                raise UsageError("Nothing was watched since the last update; call watch() after every step.")
+            return watched
+        if watched is None and self.models is not None:
+            raise UsageError(
+                f"'{self.method.name}' keeps a control map, which is made while playing; call watch() after every step."
+            )
+        given = read_rollout(samples, self.n_envs, self.reader, self.action_space, self.device)
+        if watched is None:
+            return as_steps(given, self.watcher.next_step, self.watcher.resets, self.watcher.first)
+        check_watched(given, watched)
+        return watched._replace(rewards=given.rewards)
+
+    def _raw(self, stream: Stream) -> list[Float[Tensor, "L N"]]:
+        """By stream of reward; nothing is earned by a reset."""
+        recorded = stream.recorded
+        return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward, _ in self.streams]
+
+    def _scale(self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Stream) -> Float[Tensor, "L N"]:
+        return scale.scale(raw, stream.recorded.real) if self.streams[s].normalise else raw
+
+    def _scale_rollout(
+        self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Stream
+    ) -> Float[Tensor, "L N"]:
+        """A rollout whose steps `newest` has told one by one is in the scale already."""
+        if self._n_scaled == 0:
+            return self._scale(s, scale, raw, stream)
+        if self._n_scaled != len(self.watcher.steps):
+            raise UsageError(
+                f"newest() was asked for {self._n_scaled} of {len(self.watcher.steps)} steps; ask once after every "
+                f"watch(), or never."
+            )
+        return raw / scale.std.to(raw.dtype) if self.streams[s].normalise else raw
+
+    def _sum(self, rewards: list[Tensor], stream: Stream) -> Float[Tensor, "T N"]:
+        weighted = [settings.weight * r for (settings, _, _), r in zip(self.streams, rewards, strict=True)]
+        return stream.of_steps(torch.stack(weighted).sum(0))
+
+    def _tracked(self) -> ControlModels:
+        if self.models is None:
+            raise UsageError(f"'{self.method.name}' keeps no control map; make it with tracks_control=True.")
+        return self.models
+
+    # Saving ------------------------------------------------------------------------------------------------------
+
+    @property
+    def made_for(self) -> str:
+        """What a saved state must agree with."""
+        px_h, px_w = self.world.frame_shape
+        words = [
+            self.method.name,
+            f"{self.n_envs} environments",
+            f"{self.world.n_actions} actions",
+            f"{px_h} x {px_w} px",
+        ]
+        return ", ".join(words + ([f"{self.models.grid.H} x {self.models.grid.W} cells"] if self.models else []))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
+        parts: dict[str, dict[str, Tensor]] = {"watcher": self.watcher.state_dict()}
+        for s, (_, reward, _) in enumerate(self.streams):
+            parts[f"reward.{s}"], parts[f"scale.{s}"] = reward.state_dict(), self.scales[s].state_dict()
+        if self.models is not None:
+            parts["control"] = self.models.state_dict()
+        state = {f"{prefix}.{name}": x.detach().clone() for prefix, part in parts.items() for name, x in part.items()}
+        words = torch.tensor(list(self.made_for.encode()), dtype=torch.uint8)
+        return state | {"made_for": words, "n_scaled": torch.tensor(self._n_scaled)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        if "made_for" not in state:
+            raise UsageError("This is no state of a reward: it lacks 'made_for'. Pass what state_dict() returned.")
+        made_for = bytes(state["made_for"].tolist()).decode()
+        if made_for != self.made_for:
+            raise UsageError(f"The state is of a reward for {made_for}; this one is for {self.made_for}.")
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
+
+        try:
+            for s, (_, reward, _) in enumerate(self.streams):
+                reward.load_state_dict(part(f"reward.{s}."))
+                self.scales[s].load_state_dict(part(f"scale.{s}."))
+            if self.models is not None:
+                self.models.load_state_dict(part("control."))
+            self.watcher.load_state_dict(part("watcher."))
+        except (RuntimeError, KeyError) as mismatch:
+            raise UsageError(
+                f"The state does not fit; make the reward with the same settings. {mismatch}"
+            ) from mismatch
+        self._n_scaled, self._seen = int(state["n_scaled"]), None

@@ -1,0 +1,132 @@
+"""What a user hands over, read and checked: one step, or a rollout of them under RLeXplore's six keys."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from gymnasium.spaces import Discrete
+
+from megareward.errors import UsageError, suggestion
+from megareward.integration.observations import FrameReader, read_actions, read_flags, read_rewards
+from megareward.integration.steps import Steps
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+KEYS = ("observations", "actions", "rewards", "terminateds", "truncateds", "next_observations")
+"""Of samples, and the arguments of `watch` (RLeXplore's)."""
+
+
+class Given(NamedTuple):
+    """The six, with the axes `*B` of a step (N) or of a rollout (T, N); each where the user's array was."""
+
+    before: UInt8[Tensor, "*B px_h px_w"]
+    actions: Int[Tensor, "*B"]
+    rewards: Float[Tensor, "*B"]
+    terminated: Bool[Tensor, "*B"]
+    truncated: Bool[Tensor, "*B"]
+    after: UInt8[Tensor, "*B px_h px_w"]
+
+
+def read(values: Mapping[str, Any], lead: tuple[int, ...], reader: FrameReader, space: Discrete) -> Given:
+    return Given(
+        before=reader.read(values["observations"], lead),
+        actions=read_actions(space, values["actions"], lead),
+        rewards=read_rewards(values["rewards"], lead),
+        terminated=read_flags(values["terminateds"], lead, "terminateds"),
+        truncated=read_flags(values["truncateds"], lead, "truncateds"),
+        after=reader.read(values["next_observations"], lead, "next_observations"),
+    )
+
+
+def read_rollout(
+    samples: Mapping[str, Any], n_envs: int, reader: FrameReader, space: Discrete, device: torch.device
+) -> Given:
+    for key in KEYS:
+        if key not in samples:
+            raise UsageError(f"samples lack '{key}'; they need {', '.join(KEYS)}.")
+    for key in samples:
+        if key not in KEYS:
+            raise UsageError(f"samples have an unknown key '{key}'.{suggestion(str(key), KEYS)}")
+    shape = getattr(samples["rewards"], "shape", None)
+    if shape is None or len(shape) != 2 or shape[1] != n_envs or shape[0] < 1:
+        raise UsageError(
+            f"samples have rewards of shape {None if shape is None else tuple(shape)}; expected (n_steps, {n_envs}), "
+            f"and all six with these two axes first."
+        )
+    return Given(*(x.to(device) for x in read(samples, tuple(shape), reader, space)))
+
+
+def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bool[Tensor, "N"]) -> Steps:
+    """Samples that nobody watched, as steps without a control map.
+
+    `resets`: whose first step is a reset; `first`: whose first observation opens an episode (next step only).
+    """
+    device, lead = given.actions.device, given.actions.shape
+    ended = given.terminated | given.truncated
+    ended_before = torch.cat([resets.to(device)[None], ended[:-1]])  # (T, N)
+    none = torch.zeros_like(ended)
+    opens, first_after = (none, ended_before) if next_step else (ended_before, none)
+    first_before = torch.cat([first.to(device)[None], first_after[:-1]]) | opens
+    check_order(given.after[:-1], given.before[1:], opens[1:])
+    no_map = torch.zeros(*lead, 0, device=device)
+    return Steps(
+        before=given.before,
+        after=given.after,
+        actions=given.actions,
+        rewards=given.rewards,
+        terminated=given.terminated,
+        truncated=given.truncated,
+        opens=opens,
+        first_before=first_before,
+        first_after=first_after,
+        direct_before=no_map,
+        direct_after=no_map,
+        g_before=no_map,
+        g_after=no_map,
+        growth=torch.zeros(lead, device=device),
+    )
+
+
+def check_order(
+    last: UInt8[Tensor, "T N px_h px_w"], now: UInt8[Tensor, "T N px_h px_w"], opens: Bool[Tensor, "T N"]
+) -> None:
+    """Observations follow each other; where they do not, something would be learnt from what never happened."""
+    same = (last.to(now.device) == now).flatten(2).all(-1)  # (T, N)
+    opens = opens.to(now.device)
+    gaps = (~same & ~opens).nonzero()
+    if len(gaps):
+        raise UsageError(
+            f"observations of environment {int(gaps[0, 1])} are not the next_observations of the step before, although "
+            f"its episode had not ended. Pass every step, in order and with its own flags, or call restart() after a "
+            f"reset by hand."
+        )
+    if (same & opens).any():
+        warnings.warn(
+            "At an episode's end, next_observations are the same as the observations of the step after it. Are they "
+            "the true last frames (infos['final_obs'], terminal_observation), not the first ones of the new episode? "
+            "If your environments reset on the next step, pass autoreset='next_step'.",
+            stacklevel=4,
+        )
+
+
+def check_watched(given: Given, watched: Steps) -> None:
+    """Samples must be what was watched, no more and no less."""
+    if len(given.actions) != len(watched.actions):
+        raise UsageError(
+            f"samples hold {len(given.actions)} steps, but {len(watched.actions)} were watched since the last "
+            f"update(); hand over all of them, once. A rollout that is given up needs a forget()."
+        )
+    pairs = {
+        "actions": (given.actions, watched.actions),
+        "terminateds": (given.terminated, watched.terminated),
+        "truncateds": (given.truncated, watched.truncated),
+        "observations": (given.before, watched.before),
+        "next_observations": (given.after, watched.after),
+    }
+    for key, (one, two) in pairs.items():
+        if not torch.equal(one, two):
+            t, n = (one != two).nonzero()[0, :2].tolist()
+            raise UsageError(
+                f"samples are not what was watched: {key} differ at step {t} of environment {n}. Pass watch() the same "
+                f"arrays, with flags as that very step returned them."
+            )

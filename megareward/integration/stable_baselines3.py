@@ -1,0 +1,231 @@
+"""Stable-Baselines3: a callback for the reward, a wrapper that shows g to the policy, and a bridge to vector games.
+
+    model = PPO("CnnPolicy", envs)
+    model.learn(1_000_000, callback=IntrinsicRewardCallback("mega"))
+
+What happens in one rollout, in SB3's order:
+
+  collect_rollouts   each step: the callback (or `ControlChannel`, if there is one) watches it. SB3 resets within the
+                     step, so the true last frame is infos[n]["terminal_observation"].
+                     At its end SB3 computes advantages from the game's rewards: they are thrown away.
+  on_rollout_end     buffer.rewards = weight * intrinsic + score_weight * game's + gamma * V(last frame at a time limit)
+                     buffer.compute_returns_and_advantage, the buffer's own; then the models learn.
+  train              PPO learns from these advantages.
+
+The last term is SB3's own: it bootstraps a time limit by adding it to the reward, and must not be lost with it.
+Needs the extra: pip install "megareward[sb3]".
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+
+try:
+    from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f'This module needs Stable-Baselines3 ({missing}); install it with pip install "megareward[sb3]".',
+        name=missing.name,
+    ) from missing
+
+from megareward.errors import RunError, UsageError
+from megareward.integration.api import make
+from megareward.integration.channel import Array
+from megareward.integration.gymnasium_wrapper import check_fits
+from megareward.integration.reward import IntrinsicReward
+from megareward.integration.sb3_envs import ControlChannel, HideScore, VectorAsVecEnv, find_channel, follow
+from megareward.types import Tensor
+
+__all__ = ["ControlChannel", "HideScore", "IntrinsicRewardCallback", "VectorAsVecEnv"]
+
+
+class IntrinsicRewardCallback(BaseCallback):
+    """Pays the agent by a method of the zoo, before the advantages are computed."""
+
+    def __init__(
+        self,
+        reward: IntrinsicReward | str,
+        *,
+        weight: float = 1.0,
+        score_weight: float = 0.0,
+        warmup_steps: int = 0,
+        verbose: int = 0,
+        **settings: Any,
+    ) -> None:
+        """`reward`: what `make` returned, or the name of a method, made for the model's spaces with `settings`.
+
+        weight        Factor of the intrinsic reward.
+        score_weight  Factor of the game's reward. 0: the agent never learns from the score.
+        warmup_steps  Decisions (of all environments together) during which the models learn and the policy does not,
+                      so that it keeps playing as it began: at random. Our own training has 20,000 for mini games and
+                      614,400 for Atari.
+        """
+        super().__init__(verbose)
+        if not isinstance(reward, str) and settings:
+            raise UsageError(f"The reward is made already; pass {', '.join(settings)} to make().")
+        self._wanted, self._settings = reward, settings
+        self.weight, self.score_weight, self.warmup_steps = weight, score_weight, warmup_steps
+        self._max_grad_norm: float | None = None
+        """The model's own, while it is held."""
+        self.reward: IntrinsicReward
+        self.metrics: dict[str, float] = {}
+        """Of the last update."""
+
+    # The order of events -----------------------------------------------------------------------------------------
+
+    def _init_callback(self) -> None:
+        model = self.model
+        if not isinstance(model, OnPolicyAlgorithm):
+            raise UsageError(
+                f"{type(model).__name__} keeps no rollout whose advantages could be computed anew; use PPO, A2C or "
+                f"another on-policy algorithm."
+            )
+        channel = find_channel(self.training_env)
+        if isinstance(self._wanted, IntrinsicReward):
+            self.reward = self._wanted
+        elif channel is not None:
+            self.reward = channel.reward
+            if self._settings or self._wanted != self.reward.method.name:
+                raise UsageError(
+                    f"The environments show g of a reward '{self.reward.method.name}'; pass it to the callback."
+                )
+        elif not hasattr(self, "reward"):  # a second learn() goes on with the same
+            device = {"device": model.device, **self._settings}
+            spaces = (model.observation_space, model.action_space)
+            self.reward = make(self._wanted, *spaces, model.n_envs, **device)
+        if channel is not None and channel.reward is not self.reward:
+            raise UsageError("The environments show g of another reward; pass that one to the callback.")
+        check_fits(self.reward, model.n_envs, next_step=False)
+        self.watches = channel is None
+        if self.watches:
+            self.reader = self.reward.reader.like(model.observation_space)
+        self._start_rollout()
+
+    def _on_rollout_start(self) -> None:
+        self._start_rollout()
+
+    def _on_training_end(self) -> None:
+        self._hold(False)
+
+    def _start_rollout(self) -> None:
+        self._hold(False)
+        self.reward.forget()  # steps of a rollout that was given up
+        self.scores: list[Array] = []
+        self.beyond: list[Array] = []
+        """gamma * V(last frame) where a time limit cut an episode."""
+
+    def _on_step(self) -> bool:
+        rewards, infos = self.locals["rewards"], self.locals["infos"]
+        self.scores.append(np.array(rewards, np.float32))
+        self.beyond.append(self._beyond_time_limits(self.locals["dones"], infos))
+        if self.watches:
+            assert isinstance(self.model, OnPolicyAlgorithm)
+            started = torch.from_numpy(np.asarray(self.model._last_episode_starts, bool))
+            by_hand = started & ~self.reward.watcher.opens  # learn() has reset the environments
+            if by_hand.any():
+                self.reward.restart(by_hand)
+            before = self.reader.read(self.model._last_obs, (self.reward.n_envs,))
+            now = self.reader.read(self.locals["new_obs"], (self.reward.n_envs,))
+            follow(self.reward, self.reader, before, now, self.locals["actions"], rewards, self.locals["dones"], infos)
+        return True
+
+    def _on_rollout_end(self) -> None:
+        model = self.model
+        assert isinstance(model, OnPolicyAlgorithm)
+        buffer = model.rollout_buffer
+        intrinsic = self.reward.compute().cpu().numpy()  # (T, N)
+        if intrinsic.shape != buffer.rewards.shape:
+            raise RunError(
+                f"{intrinsic.shape[0]} steps were watched, but the rollout has {buffer.rewards.shape[0]}; were the "
+                f"training environments stepped by anything else?"
+            )
+        rewards = self.weight * intrinsic + np.stack(self.beyond)
+        if self.score_weight:
+            rewards = rewards + self.score_weight * np.stack(self.scores)
+        buffer.rewards[:] = rewards
+        buffer.compute_returns_and_advantage(last_values=self.locals["values"], dones=self.locals["dones"])
+        self._hold(self.warming_up)
+        self.metrics = self.reward.update()
+        for name, number in self.metrics.items():
+            self.logger.record(f"megareward/{name}", number)
+        self.logger.record("megareward/paid", float((self.weight * intrinsic).mean()))
+
+    @property
+    def warming_up(self) -> bool:
+        return self.num_timesteps <= self.warmup_steps
+
+    def _hold(self, hold: bool) -> None:
+        """Let the next `train` move no weight: its gradient is clipped to length 0. Only while `train` runs, so that a
+        model saved meanwhile knows nothing of it."""
+        if hold and self._max_grad_norm is None:
+            self._max_grad_norm, self.model.max_grad_norm = self.model.max_grad_norm, 0.0  # type: ignore[attr-defined]
+        elif not hold and self._max_grad_norm is not None:
+            self.model.max_grad_norm, self._max_grad_norm = self._max_grad_norm, None  # type: ignore[attr-defined]
+
+    def _beyond_time_limits(self, dones: Array, infos: list[dict[str, Any]]) -> Array:
+        assert isinstance(self.model, OnPolicyAlgorithm)
+        policy, beyond = self.model.policy, np.zeros(len(dones), np.float32)
+        for n in np.flatnonzero(dones):
+            if infos[n].get("terminal_observation") is not None and infos[n].get("TimeLimit.truncated", False):
+                observation = policy.obs_to_tensor(infos[n]["terminal_observation"])[0]
+                with torch.no_grad():
+                    beyond[n] = self.model.gamma * policy.predict_values(observation)[0].item()
+        return beyond
+
+    # Saving ------------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> Path:
+        """Everything learnt here and the random states, beside the model: model.save(path), callback.save(path)."""
+        state = {f"reward.{name}": x for name, x in self.reward.state_dict().items()} | random_states()
+        channel = find_channel(self.training_env)
+        if channel is not None:
+            state["channel.frames"] = channel.frames
+        file = beside(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        scratch = file.with_name(file.name + ".writing")
+        scratch.write_bytes(safetensors.torch.save({name: x.cpu().contiguous() for name, x in state.items()}))
+        os.replace(scratch, file)
+        return file
+
+    def load(self, path: str | Path, model: OnPolicyAlgorithm) -> None:
+        """Go on from what `save` wrote, random states included; `model` was loaded beside it, with environments."""
+        file = beside(path)
+        if not file.is_file():
+            raise UsageError(f"There is no {file}; callback.save(path) writes it, with the path given to model.save.")
+        state = safetensors.torch.load(file.read_bytes())
+        self.init_callback(model)
+        self.reward.load_state_dict({name[7:]: x for name, x in state.items() if name.startswith("reward.")})
+        channel = find_channel(self.training_env)
+        if channel is not None and "channel.frames" in state:
+            channel.frames = state["channel.frames"]
+        set_random_states(state)
+
+
+def random_states() -> dict[str, Tensor]:
+    """Of the dice that SB3 throws: torch's own, for actions, and numpy's, for the order of samples."""
+    _, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
+    states = {
+        "random.torch": torch.get_rng_state(),
+        "random.numpy.keys": torch.from_numpy(np.asarray(keys).astype(np.int64)),
+        "random.numpy.rest": torch.tensor([position, has_gauss, gauss], dtype=torch.float64),
+    }
+    return states | ({"random.cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})
+
+
+def set_random_states(states: dict[str, Tensor]) -> None:
+    torch.set_rng_state(states["random.torch"])
+    if "random.cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["random.cuda"])
+    position, has_gauss, gauss = states["random.numpy.rest"].tolist()
+    keys = states["random.numpy.keys"].numpy().astype(np.uint32)
+    np.random.set_state(("MT19937", keys, int(position), int(has_gauss), gauss))  # noqa: NPY002
+
+
+def beside(path: str | Path) -> Path:
+    """Where the state of a reward lies, given the path of the model."""
+    return Path(str(path).removesuffix(".zip") + ".megareward.safetensors")
