@@ -17,7 +17,7 @@ from megareward.errors import RunError, UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.quantities import parse_count, short_count
 from megareward.rewards import METHODS, NoSettings, find_method
-from megareward.training.config import TrainConfig, env_config_class, with_preset
+from megareward.training.config import TrainConfig, env_config_class, with_preset, without_fast_paths
 
 USAGE = """usage: megareward COMMAND ...
 
@@ -33,8 +33,9 @@ Agents that learn to play by seeking control.
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
+  experiment NAME  make all runs of a table, several at a time, and the table; without a name they are listed
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
-  bench WHAT       measure speed: emulator, train, control, wrapper
+  bench WHAT       measure speed: emulator, train, growth, control, wrapper
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
 """
@@ -79,6 +80,8 @@ class TrainArgs(Generic[Reward, Env]):
     """Time between checkpoints; 0 saves after every update."""
     show_score: Literal["auto", "yes", "no"] = "auto"
     """Whether the screen's score stays visible. auto: only for a method that is trained on it anyway."""
+    plain: bool = False
+    """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
     tensorboard: bool = True
     """Write TensorBoard files into the run's folder."""
     quiet: bool = False
@@ -121,6 +124,8 @@ def train(words: list[str]) -> int:
     kind: Any = TrainArgs.__class_getitem__((method.config, type(base.env)))  # type: ignore[attr-defined]
     args = parse(kind, words, f"train {method.name}", default=defaults)
     config = TrainConfig(method=method.name, **{name: getattr(args, name) for name in SHARED})
+    if args.plain:
+        config = without_fast_paths(config)
 
     from megareward.training.run import start
     from megareward.training.run_folder import free_name
@@ -264,6 +269,12 @@ def results(words: list[str]) -> int:
     return command(words, parse)
 
 
+def experiment(words: list[str]) -> int:
+    from megareward.experiments.command import command
+
+    return command(words, parse)
+
+
 def viewer(name: str) -> Callable[[list[str]], int]:
     def run_viewer(words: list[str]) -> int:
         from megareward.viewer import command
@@ -297,6 +308,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "games": games,
     "methods": methods,
     "results": results,
+    "experiment": experiment,
     "play": play,
     "bench": bench,
 }

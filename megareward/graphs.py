@@ -42,14 +42,16 @@ class Replay(Generic[Result]):
 
     def _record(self) -> None:
         self.before()
-        side = torch.cuda.Stream()
+        # A stream of its own: graphs recorded on one stream share cuBLAS's scratch memory, and must not run side by
+        # side. Of the caller's priority: the kernels keep the one they were recorded with.
+        side = torch.cuda.Stream(priority=torch.cuda.current_stream().priority)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
                 self.function()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=side):
             self._result = self.function()
         self._graph = graph
         self.after()

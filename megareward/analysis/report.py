@@ -53,13 +53,3 @@ def draw_curve(path: Path, picture: Path, random_score: float | None = None) -> 
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(picture, dpi=120)
     plt.close(figure)
-
-
-def draw_strip(frames: np.ndarray, picture: Path, count: int = 10, scale: int = 4) -> None:
-    """Evenly spaced frames of a game, side by side, magnified."""
-    from PIL import Image
-
-    chosen = frames[np.linspace(0, len(frames) - 1, count).round().astype(int)]  # (count, px_h, px_w)
-    padded = np.pad(chosen, ((0, 0), (1, 1), (1, 1)), constant_values=96)
-    strip = np.concatenate(list(padded), axis=1)
-    Image.fromarray(strip.repeat(scale, 0).repeat(scale, 1)).save(picture)

@@ -49,16 +49,23 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
 
 def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     """Condense a run's folder into one file of the ledger. Recording the same run again replaces its file."""
+    summary = summarise(path)
+    commit = (summary["provenance"].get("commit") or "unknown")[:8].rstrip("+")
+    name = f"{summary['method']}-s{summary['seed']}-{short_count(summary['config']['frames'])}-{commit}.json"
+    return write_summary(summary, ledger / summary["game"] / name)
+
+
+def summarise(path: Path) -> dict[str, Any]:
+    """Everything the ledger keeps of a run."""
     folder = RunFolder.open(path)
     record, episodes, metrics = folder.record(), folder.rows("scores.jsonl"), folder.rows("metrics.jsonl")
     if not metrics:
         raise UsageError(f"{path} has no metrics yet; `megareward resume {path}` trains it first.")
     if not episodes:
         raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
-    config, provenance = record["config"], record["provenance"]
-    frames = metrics[-1]["frames"]
+    config, frames = record["config"], metrics[-1]["frames"]
     last = [e["score"] for e in episodes[-RECENT:]]
-    summary = {
+    return {
         "game": config["game"],
         "method": shown_method(config),
         "seed": config["seed"],
@@ -70,14 +77,13 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
         "evaluations": folder.rows("eval.jsonl"),
         "curve": curve(episodes),
         "config": config,
-        "provenance": provenance,
+        "provenance": record["provenance"],
         "processes": folder.rows("processes.jsonl"),
     }
-    ledger = ledger / config["game"]
-    ledger.mkdir(parents=True, exist_ok=True)
-    commit = (provenance.get("commit") or "unknown")[:8].rstrip("+")
-    name = f"{summary['method']}-s{config['seed']}-{short_count(config['frames'])}-{commit}.json"
-    target = ledger / name
+
+
+def write_summary(summary: dict[str, Any], target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(dump(summary))
     return target
 

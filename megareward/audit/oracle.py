@@ -81,9 +81,10 @@ class OracleTracker:
         actions: Int[Tensor, "N"],
         first: Bool[Tensor, "N"],
         with_relation: bool = False,
+        group: int = 0,
     ) -> Control:
         """`stack` ends with the newest frame; `actions` led to it; `first`: it opens an episode. There is no relation:
-        nothing was guessed from cell to cell."""
+        nothing was guessed from cell to cell. Mini games come in one group."""
         if not self.started:
             self.branches.forget()
             first = torch.ones_like(first)

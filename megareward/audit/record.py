@@ -47,9 +47,11 @@ class Plan:
 
 
 def audited(config: TrainConfig) -> TrainConfig:
-    """The same game without sticky actions: a clone of the emulator would not remember the last button."""
-    if isinstance(config.env, AtariConfig) and config.env.sticky:
-        config = dataclasses.replace(config, env=dataclasses.replace(config.env, sticky=0.0))
+    """The same game as the recorded actions alone decide it: without sticky actions, since a clone of the emulator
+    would not remember the last button, and without buttons pressed for the agent."""
+    if isinstance(config.env, AtariConfig):
+        env = dataclasses.replace(config.env, sticky=0.0, fire_after_life=False)
+        config = dataclasses.replace(config, env=env)
     return config
 
 

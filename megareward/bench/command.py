@@ -6,42 +6,93 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from megareward.envs.atari_config import AtariConfig
 from megareward.errors import UsageError, suggestion
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig, with_preset, without_fast_paths
 
 
 @dataclass(frozen=True)
 class BenchTrainArgs:
-    """Frames per second of training, beside the emulator alone in the same process."""
+    """Frames per second of training and of the emulator alone, by turns in the same process."""
 
     game: str = "breakout"
     method: str = "extrinsic"
     preset: str = "many"
     n_envs: int | None = None
     """[default: the preset's]"""
+    groups: int = 1
+    """Groups of environments that take turns; Atari only."""
+    overlap: Literal["auto", "on", "off"] = "auto"
+    """Whether control models learn while the next rollout is collected. auto: on a GPU."""
+    plain: bool = False
+    """Switch off all that is only fast."""
     threads: int = 0
-    """Emulator threads; 0 is one per core."""
+    """Emulator threads of each group; 0 is one per core."""
     seconds: float = 20.0
-    """Length of each of the two measurements."""
+    """Length of the training that is timed; the emulator alone gets as long."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     json: Path | None = None
     """Also write the record into this file."""
 
 
+def bench_config(args: "BenchTrainArgs | BenchGrowthArgs") -> TrainConfig:
+    config = with_preset(TrainConfig(method=args.method, game=args.game), args.preset)
+    config = replace(config, control=replace(config.control, overlap=args.overlap))
+    if isinstance(args, BenchTrainArgs) and args.n_envs is not None:
+        config = replace(config, ppo=replace(config.ppo, n_envs=args.n_envs))
+    if isinstance(config.env, AtariConfig):
+        config = replace(config, env=replace(config.env, threads=args.threads, groups=args.groups))
+    return without_fast_paths(config) if args.plain else config
+
+
 def train(words: list[str], parse: Callable[..., Any]) -> int:
     args = parse(BenchTrainArgs, words, "bench train")
-    config = with_preset(TrainConfig(method=args.method, game=args.game), args.preset)
-    if args.n_envs is not None:
-        config = replace(config, ppo=replace(config.ppo, n_envs=args.n_envs))
-    if not config.is_mini:
-        config = replace(config, env=replace(config.env, threads=args.threads))
-
+    config = bench_config(args)
     from megareward.bench.training import measure_training
     from megareward.training.run import pick_device
 
     speed = measure_training(config, pick_device(args.device), args.seconds)
     print(speed)
     write_json(args.json, speed.as_dict())
+    return 0
+
+
+@dataclass(frozen=True)
+class BenchGrowthArgs:
+    """What more environments, finer grids and larger networks cost: one at a time, the others as in the preset."""
+
+    game: str = "breakout"
+    method: str = "mega"
+    preset: str = "many"
+    n_envs: tuple[int, ...] = (8, 32, 128, 256, 512, 1024)
+    """Numbers of environments to try. An Atari environment takes about 0.2 s to build."""
+    grids: tuple[int, ...] = (2, 4, 7)
+    """Rows, and columns, of the control map to try."""
+    features: tuple[int, ...] = (256, 1024)
+    """Sizes of RTM's codes to try."""
+    groups: int = 1
+    overlap: Literal["auto", "on", "off"] = "auto"
+    plain: bool = False
+    threads: int = 0
+    seconds: float = 10.0
+    """Of training for each setting."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    json: Path | None = None
+    """Also write the records into this file, after each setting anew."""
+
+
+def growth(words: list[str], parse: Callable[..., Any]) -> int:
+    args = parse(BenchGrowthArgs, words, "bench growth")
+    config = bench_config(args)
+    from megareward.bench.training import measure_growth
+    from megareward.training.run import pick_device
+
+    records = []
+    sizes = (args.n_envs, args.grids, args.features)
+    for speed in measure_growth(config, pick_device(args.device), args.seconds, *sizes):
+        print(speed, flush=True)
+        records.append(speed.as_dict())
+        write_json(args.json, records)
     return 0
 
 
@@ -54,6 +105,8 @@ class BenchEmulatorArgs:
     """Numbers of environments to try."""
     threads: tuple[int, ...] = (0,)
     """Numbers of emulator threads to try; 0 is one per core. Mini games have none."""
+    groups: tuple[int, ...] = (1,)
+    """Numbers of groups to try; all are kept busy, each with its own threads. Mini games have none."""
     seconds: float = 5.0
     """Length of each measurement."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
@@ -64,15 +117,17 @@ class BenchEmulatorArgs:
 
 def emulator(words: list[str], parse: Callable[..., Any]) -> int:
     args = parse(BenchEmulatorArgs, words, "bench emulator")
-    from megareward.bench.training import sweep_emulator
+    from megareward.bench.emulator import sweep_emulator
     from megareward.training.run import pick_device
 
     records = []
-    for record in sweep_emulator(args.game, args.n_envs, args.threads, args.seconds, pick_device(args.device)):
+    options = (args.n_envs, args.threads, args.groups)
+    for record in sweep_emulator(args.game, *options, args.seconds, pick_device(args.device)):
         records.append(record)
         print(
             f"{record['game']:16} {record['n_envs']:7} environments {record['threads']:3} threads "
-            f"{record['frames_per_s']:14,.0f} frames/s"
+            f"{record['groups']:3} groups {record['frames_per_s']:14,.0f} frames/s",
+            flush=True,
         )
     write_json(args.json, records)
     return 0
@@ -106,6 +161,21 @@ def wrapper(words: list[str], parse: Callable[..., Any]) -> int:
     return 0
 
 
+@dataclass(frozen=True)
+class BenchTableArgs:
+    """Print all records of a folder as one table."""
+
+    folder: Path = Path("results/bench")
+
+
+def table(words: list[str], parse: Callable[..., Any]) -> int:
+    args = parse(BenchTableArgs, words, "bench table")
+    from megareward.bench.table import markdown
+
+    print(markdown(args.folder))
+    return 0
+
+
 def control(words: list[str], parse: Callable[..., Any]) -> int:
     from megareward.bench.control import main
 
@@ -122,8 +192,10 @@ def write_json(path: Path | None, record: Any) -> None:
 BENCHES: dict[str, Callable[[list[str], Callable[..., Any]], int]] = {
     "emulator": emulator,
     "train": train,
+    "growth": growth,
     "control": control,
     "wrapper": wrapper,
+    "table": table,
 }
 
 

@@ -30,7 +30,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ import torch.nn.functional as F
 from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.layers import full_precision
 from megareward.control.models import ControlModels
-from megareward.control.pairs import all_pairs, attended_pairs, blend
+from megareward.control.pairs import all_pairs, attended_pairs
 from megareward.control.replay import Transitions
 from megareward.control.rtm import RTM, Interaction, RtmOutput
 from megareward.control.sparsemax import ATTENTIONS
@@ -65,6 +65,8 @@ class Variant:
     """Leave out pairs without attention. 0: as a new model attends; else its scores are sharpened to this share."""
     graph: bool = False
     compile: bool = False
+    default: bool = False
+    """The loss and the drawn cells of the default settings [D14-D16], not the paper's."""
 
 
 VARIANTS = {
@@ -75,11 +77,14 @@ VARIANTS = {
         Variant("once"),
         Variant("once-attended", attended=0.0),
         Variant("once-attended-quarter", attended=0.25),
+        Variant("once-default", default=True),
         Variant("once-bf16", bf16=True),
         Variant("dense", bf16=True, dense=True),
         Variant("fused", bf16=True, fused=True),
         Variant("dense-fused", bf16=True, dense=True, fused=True),
         Variant("dense-fused-graph", bf16=True, dense=True, fused=True, graph=True),
+        Variant("default", bf16=True, dense=True, fused=True, default=True),
+        Variant("default-graph", bf16=True, dense=True, fused=True, default=True, graph=True),
         Variant("dense-fused-attended", bf16=True, dense=True, fused=True, attended=0.0),
         Variant("dense-fused-attended-quarter", bf16=True, dense=True, fused=True, attended=0.25),
         Variant("fused-attended-quarter", bf16=True, fused=True, attended=0.25),
@@ -88,7 +93,7 @@ VARIANTS = {
     )
 }
 """Slow to start (torch.compile) last, so that a time budget cuts off these first."""
-CPU_VARIANTS = ("plain", "once", "once-attended", "once-attended-quarter")
+CPU_VARIANTS = ("plain", "once", "once-attended", "once-attended-quarter", "once-default")
 INFERENCE_VARIANTS = ("plain", "plain-bf16", "once", "once-bf16", "dense", "dense-fused-graph")
 
 
@@ -101,24 +106,28 @@ class PlainRTM(RTM):
         actions: Int[Tensor, "N"],
         target: Float[Tensor, "N HW pixels"] | None = None,
     ) -> Float[Tensor, "N HW HW"]:
+        return ATTENTIONS[self.config.attention](self._scores(source, actions))
+
+    def _scores(self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"]) -> Float[Tensor, "N HW HW"]:
         N, HW, _ = source.shape
         scores = self.gamma.head(every_pair(self.gamma.interaction, source, actions))
-        return ATTENTIONS[self.config.attention](full_precision(scores).reshape(N, HW, HW))
+        return full_precision(scores).reshape(N, HW, HW)
 
     def forward(
         self,
         source: Float[Tensor, "N HW n_in"],
         actions: Int[Tensor, "N"],
         target: Float[Tensor, "N HW pixels"] | None = None,
-        scale: Float[Tensor, ""] | float = 1.0,
+        targets: Int[Tensor, "N K"] | None = None,
     ) -> RtmOutput:
-        relation = self.attend(source, actions)
+        assert targets is None, "the paper's form draws every cell"
+        scores = self._scores(source, actions)
+        relation = ATTENTIONS[self.config.attention](scores)
         products, pairs = every_pair(self.phi.interaction, source, actions), all_pairs(*relation.shape[:2])
-        if self.config.phi_pairs == "attended":
+        if self.skips_pairs:
             pairs = attended_pairs(relation)
             products = products[pairs.rows]
-        drawn = self.phi.decoder(products)
-        return RtmOutput(scale * blend(drawn, relation, pairs), relation, drawn, pairs)
+        return RtmOutput(scores, relation, self.phi.decoder(products), pairs, None)
 
 
 def every_pair(net: Interaction, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"]) -> Float[Tensor, "M F"]:
@@ -132,9 +141,11 @@ def every_pair(net: Interaction, source: Float[Tensor, "N HW n_in"], actions: In
 
 def build(variant: Variant, device: torch.device) -> ControlModels:
     """Full-size models in the given form, with the same weights for every variant."""
+    paper = RtmConfig("sparsemax", gamma_sees_target=False, anchor_kind="pixel", loss="blend", source_loss=0.0)
+    paper = replace(paper, targets=1.0, phi_pairs="all" if variant.attended is None else "attended")
     config = ControlConfig(
         learning_rate=0.0,  # the attention, and with it the work, stays the same from step to step
-        rtm=RtmConfig(attention="sparsemax", phi_pairs="all" if variant.attended is None else "attended"),
+        rtm=RtmConfig() if variant.default else paper,
         execution=ExecutionConfig(
             bf16="on" if variant.bf16 else "off",
             dense="on" if variant.dense else "off",
@@ -175,7 +186,7 @@ def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:
 @torch.no_grad()
 def attended_share(models: ControlModels, batch: Transitions) -> float:
     few = Transitions(*(x[:16] for x in batch))
-    return models.rtm_loss(few, models.signs(len(few.actions), models.noise))[1]["rtm/attended"].item()
+    return models.rtm_loss(few, models.chance(len(few.actions), models.noise))[1]["rtm/attended"].item()
 
 
 def seconds_per_call(call: Callable[[], object], device: torch.device, budget: float) -> float:
@@ -197,7 +208,7 @@ def seconds_per_call(call: Callable[[], object], device: torch.device, budget: f
 def training_step(models: ControlModels, variant: Variant, batch: Transitions, rtm_only: bool) -> Callable[[], object]:
     """A call that does one gradient step, from bytes to Adam: of RTM, or of ADM and RTM."""
     models.modules.train()
-    signs = models.signs(len(batch.actions), models.noise)
+    chance = models.chance(len(batch.actions), models.noise)
     optimiser = torch.optim.Adam(
         (models.rtm if rtm_only else models.modules).parameters(),
         lr=models.config.learning_rate,
@@ -207,7 +218,7 @@ def training_step(models: ControlModels, variant: Variant, batch: Transitions, r
     )
 
     def loss() -> Tensor:
-        rtm = models.rtm_loss(batch, signs)[0]
+        rtm = models.rtm_loss(batch, chance)[0]
         return rtm if rtm_only else rtm + models.adm_loss(batch)[0]
 
     loss_of = torch.compile(loss) if variant.compile else loss
@@ -382,7 +393,7 @@ def bench_control(
         best = min(timed, key=lambda r: r["us_per_transition"])
         result["profile"] = profile(VARIANTS[best["variant"]], best["batch"], device)
         print(result["profile"])
-        everything = [r for r in timed if VARIANTS[r["variant"]].attended is None]
+        everything = [r for r in timed if not (VARIANTS[r["variant"]].attended or VARIANTS[r["variant"]].default)]
         best_of_all_pairs = min(everything, key=lambda r: r["us_per_transition"])
         if best_of_all_pairs is not best:
             variant = VARIANTS[best_of_all_pairs["variant"]]

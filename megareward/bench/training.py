@@ -1,18 +1,39 @@
-"""Frames per second of the emulator alone and of a whole training run, side by side in one process."""
+"""Frames per second of a whole training run beside the emulator alone, by turns in one process."""
 
+import os
+import resource
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from megareward.envs.atari_config import AtariConfig
-from megareward.envs.games import resolve_game
-from megareward.envs.interface import BatchedEnv
-from megareward.envs.make import make_env
-from megareward.training.config import TrainConfig, env_config_class
+from megareward.bench.emulator import play_randomly
+from megareward.training.checkpoint import save_checkpoint
+from megareward.training.config import TrainConfig
+from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.provenance import provenance
+from megareward.training.run_folder import RunFolder
+
+NAMES = {
+    "emulate": "emulator wait",
+    "act": "acting",
+    "track": "tracking",
+    "reward": "reward",
+    "learn": "PPO update",
+    "control": "control update",
+    "log": "logging",
+    "save": "checkpoint",
+}
+"""What the loop's clock calls it, and what a table does."""
+
+WARM_UP = 4
+"""Iterations before anything is measured: kernels are compiled and chosen, graphs recorded, memory taken."""
 
 
 @dataclass(frozen=True)
@@ -23,102 +44,162 @@ class TrainSpeed:
     method: str
     device: str
     n_envs: int
+    groups: int
+    rollout: int
+    overlap: bool
+    """Whether the control models learnt while the next rollout was collected."""
+    grid: str | None
+    """Cells of the control map, and the size of RTM's codes; None where no control models run."""
+    features: int | None
     emulator_frames_per_s: float
     """Random actions, the same environments and threads, nothing else."""
     train_frames_per_s: float
+    """Logs included, checkpoints not."""
     ratio_to_emulator: float
-    seconds: dict[str, float]
-    """Share of the training time by what it was spent on."""
+    breakdown: dict[str, float]
+    """Share of the time by what the loop waited for, from rollouts in which it waited for the device at every lap; what
+    runs beside the games shows up only where they wait for it. `checkpoint`: at the run's own interval."""
+    emulator_segments: list[float]
+    train_segments: list[float]
+    """Frames per second of each turn: how far they lie apart is how far to trust the ratio."""
+    checkpoint_s: float
+    checkpoint_mib: float
     peak_gpu_mib: float | None
-    provenance: dict[str, object]
+    """Reserved, CUDA graphs included."""
+    host_mib: float
+    """Resident, at the end."""
+    provenance: dict[str, Any]
 
     def __str__(self) -> str:
+        grouped = f" in {self.groups} groups" if self.groups > 1 else ""
+        models = f", {self.grid} cells, {self.features} features" if self.grid else ""
+        beside = ", overlapped" if self.overlap else ""
         lines = [
-            f"{self.game}, {self.method}, {self.n_envs} environments on {self.device}",
+            f"{self.game}, {self.method}, {self.n_envs} environments{grouped} on {self.device}{models}{beside}",
             f"  emulator alone  {self.emulator_frames_per_s:10,.0f} frames/s",
             f"  training        {self.train_frames_per_s:10,.0f} frames/s",
             f"  ratio           {self.ratio_to_emulator:10.2f}",
-            *(f"    {name:14}{100 * share:10.0f} %" for name, share in self.seconds.items()),
+            *(f"    {name:14}{100 * share:10.1f} %" for name, share in self.breakdown.items()),
+            f"  checkpoint      {self.checkpoint_s:10.2f} s, {self.checkpoint_mib:,.0f} MiB",
+            f"  host memory     {self.host_mib:10,.0f} MiB",
         ]
         if self.peak_gpu_mib is not None:
             lines.append(f"  GPU memory      {self.peak_gpu_mib:10,.0f} MiB at most")
         return "\n".join(lines)
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def emulator_speed(env: BatchedEnv, seconds: float) -> float:
-    """Frames per second under uniformly random actions."""
-    generator = torch.Generator(env.device).manual_seed(0)
-    env.reset(0)
+class Measured:
+    """A training run whose iterations are timed, logs included."""
 
-    def steps_until(deadline: float) -> int:
-        steps = 0
-        while time.perf_counter() < deadline:
-            env.send(torch.randint(env.n_actions, (env.n_envs,), generator=generator, device=env.device))
-            env.recv()
-            steps += 1
-        _wait(env.device)
-        return steps
+    def __init__(self, trainer: Trainer, logger: Logger) -> None:
+        self.trainer, self.logger = trainer, logger
 
-    steps_until(time.perf_counter() + 0.2 * seconds)  # episodes drift apart, threads warm up
-    begun = time.perf_counter()
-    steps = steps_until(begun + seconds)
-    return steps * env.n_envs * env.frame_skip / (time.perf_counter() - begun)
+    def iterate(self, spent: dict[str, float]) -> None:
+        numbers, episodes = self.trainer.iterate()
+        begun = time.perf_counter()
+        self.logger.log(self.trainer.frames, numbers, episodes, self.trainer.score_book.mean)
+        spent["log"] = spent.get("log", 0.0) + time.perf_counter() - begun
+        for name, value in numbers.items():
+            if name.startswith("seconds/"):
+                spent[name[8:]] = spent.get(name[8:], 0.0) + value
 
-
-def sweep_emulator(
-    game: str, n_envs: Sequence[int], threads: Sequence[int], seconds: float, device: torch.device
-) -> Iterator[dict[str, object]]:
-    """One record per number of environments and threads."""
-    game = resolve_game(game)
-    settings = env_config_class(game)()
-    for N in n_envs:
-        for number in threads if isinstance(settings, AtariConfig) else (0,):
-            config = replace(settings, threads=number) if isinstance(settings, AtariConfig) else settings
-            env = make_env(game, N, config, hide_score=False, device=device)
-            try:
-                speed = emulator_speed(env, seconds)
-            finally:
-                env.close()
-            where = torch.cuda.get_device_name(env.device) if env.device.type == "cuda" else "cpu"
-            yield {"game": game, "n_envs": N, "threads": number, "device": where, "frames_per_s": speed}
+    def train(self, seconds: float, spent: dict[str, float]) -> tuple[int, float]:
+        """Whole iterations for about as long. Returns frames and seconds."""
+        begun, frames = time.perf_counter(), self.trainer.frames
+        while time.perf_counter() - begun < seconds:
+            self.iterate(spent)
+        return self.trainer.frames - frames, time.perf_counter() - begun
 
 
-def measure_training(config: TrainConfig, device: torch.device, seconds: float) -> TrainSpeed:
+def measure_training(config: TrainConfig, device: torch.device, seconds: float, turns: int = 2) -> TrainSpeed:
+    """Emulator, training, emulator, training, emulator; then some rollouts under a precise clock, and a checkpoint.
+
+    The warm-up of the play protocol is left out, so that PPO learns from the first rollout on.
+    """
     if device.type == "cuda":
         torch.set_num_threads(1)  # as a run does
+        torch.cuda.reset_peak_memory_stats(device)
+    config = replace(config, control=replace(config.control, warmup_steps=0), frames=10**9)
     trainer = Trainer(config, device)
-    try:
-        emulator = emulator_speed(trainer.env, seconds)
-        trainer.begin()
-        trainer.iterate()  # warm-up: kernels are chosen, memory is taken
-        begun, frames, spent = time.perf_counter(), trainer.frames, dict[str, float]()
-        while time.perf_counter() - begun < seconds:
-            numbers, _ = trainer.iterate()
-            for name in numbers:
-                if name.startswith("seconds/"):
-                    spent[name[8:]] = spent.get(name[8:], 0.0) + numbers[name]
-        _wait(device)
-        elapsed = time.perf_counter() - begun
-    finally:
-        trainer.env.close()
-    training = (trainer.frames - frames) / elapsed
+    played: list[tuple[int, float]] = []
+    trained: list[tuple[int, float]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = RunFolder.create(Path(scratch) / "run", config, {})
+        logger = Logger(folder, 0, config.frames, tensorboard=True, quiet=True)
+        run = Measured(trainer, logger)
+        with closing(trainer.env), closing(logger):
+            trainer.begin()
+            for _ in range(WARM_UP):
+                run.iterate({})
+            play_randomly(trainer.env, 0.2 * seconds)  # episodes drift apart
+            for _ in range(turns):
+                played.append(play_randomly(trainer.env, seconds / (turns + 1)))
+                trained.append(run.train(seconds / turns, {}))
+            played.append(play_randomly(trainer.env, seconds / (turns + 1)))
+            trainer.precise_clock, spent = True, dict[str, float]()
+            _, elapsed = run.train(0.25 * seconds, spent)
+            begun = time.perf_counter()
+            saved = save_checkpoint(folder.checkpoints, trainer.frames, trainer.tensors(), trainer.state())
+            checkpoint_s = time.perf_counter() - begun
+            checkpoint_mib = sum(file.stat().st_size for file in saved.iterdir()) / 2**20
+    shares = {name: value / elapsed for name, value in spent.items()}
+    shares["save"] = checkpoint_s / (60 * config.checkpoint_minutes + checkpoint_s)
+    emulator, training = rate(played), rate(trained)
+    models = trainer.models.config if trainer.tracker is not None else None
     return TrainSpeed(
         game=config.game,
         method=config.method,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         n_envs=config.ppo.n_envs,
+        groups=len(trainer.groups),
+        rollout=config.ppo.rollout,
+        overlap=config.overlaps_on(device.type),
+        grid=f"{models.H}x{models.W}" if models else None,
+        features=models.rtm.features if models else None,
         emulator_frames_per_s=emulator,
         train_frames_per_s=training,
         ratio_to_emulator=training / emulator,
-        seconds={name: value / elapsed for name, value in spent.items()},
-        peak_gpu_mib=torch.cuda.max_memory_allocated(device) / 2**20 if device.type == "cuda" else None,
+        breakdown={label: shares.get(name, 0.0) for name, label in NAMES.items()},
+        emulator_segments=[frames / s for frames, s in played],
+        train_segments=[frames / s for frames, s in trained],
+        checkpoint_s=checkpoint_s,
+        checkpoint_mib=checkpoint_mib,
+        peak_gpu_mib=torch.cuda.max_memory_reserved(device) / 2**20 if device.type == "cuda" else None,
+        host_mib=host_mib(),
         provenance=provenance(device),
     )
 
 
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def rate(segments: list[tuple[int, float]]) -> float:
+    return sum(frames for frames, _ in segments) / sum(seconds for _, seconds in segments)
+
+
+def host_mib() -> float:
+    """Resident memory of this process; where the system does not tell, its largest so far."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def measure_growth(
+    config: TrainConfig,
+    device: torch.device,
+    seconds: float,
+    n_envs: Sequence[int],
+    grids: Sequence[int],
+    features: Sequence[int],
+) -> Iterator[TrainSpeed]:
+    """How speed and memory grow with each of the three, the other two as in `config`."""
+    control = config.control
+    for N in n_envs:
+        yield measure_training(replace(config, ppo=replace(config.ppo, n_envs=N)), device, seconds, turns=1)
+    for cells in grids:
+        yield measure_training(replace(config, control=replace(control, H=cells, W=cells)), device, seconds, turns=1)
+    for size in features:
+        rtm = replace(control.rtm, features=size)
+        yield measure_training(replace(config, control=replace(control, rtm=rtm)), device, seconds, turns=1)

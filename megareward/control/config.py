@@ -60,24 +60,34 @@ class RtmConfig:
     stack: int = 4
     """[D4] Frames of a source cell that Phi and Gamma see. Paper: s in the equations (1), a bold S in the tables.
     Released code: 4."""
-    gamma_sees_target: bool = False
+    gamma_sees_target: bool = True
     """[D5] Give Gamma the cell s_t^{h,w} that is being explained. Paper: Eq. 7 says yes, Gamma's table no. Released
     code: no."""
-    anchor: float = 0.25
+    anchor: float = 0.5
     """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
     grey levels (1.6 for Pong), which is a different strength in every game."""
-    source_loss: float = 0.0
+    anchor_kind: Literal["cell", "pixel"] = "cell"
+    """[D6] The noise: one random brightness per cell, or a random sign per pixel (released code)."""
+    loss: Literal["mixture", "blend"] = "mixture"
+    """[D15] blend: the squared error of Eq. 6, the weighted sum of all sources' drawings (paper, released code).
+    mixture: the likelihood of the cell if one source, drawn by the weights of Eq. 8, painted it alone."""
+    source_loss: float = 0.5
     """[D14] Weight of the mean squared error of every source's own drawing, attended or not. It teaches Phi where no
-    attention leads yet, but needs all pairs. Paper: none. Released code: there, switched off."""
+    attention leads yet, but needs all sources. Paper: none. Released code: there, switched off."""
+    targets: float = 0.5
+    """[D16] Share of the cells that Phi draws in each transition: those that changed first, then others by lot.
+    Paper, released code: all (1)."""
     phi_pairs: Literal["all", "attended"] = "attended"
     """[D7] Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
-    leaves it out; the one trace is that BatchNorm in Phi then describes attended pairs. Paper, released code: all."""
+    leaves it out where the loss is the blend alone; the one trace is that BatchNorm in Phi then describes attended
+    pairs. Paper, released code: all."""
 
     def __post_init__(self) -> None:
         smallest = min(self.channels, self.features, self.gamma_features, self.stack)
         _require(smallest >= 1, "A layer size of RTM", self, "use at least 1")
         _require(self.anchor >= 0, "rtm.anchor", self.anchor, "use 0 (no anchor) or more")
         _require(self.source_loss >= 0, "rtm.source_loss", self.source_loss, "use 0 (without) or more")
+        _require(0 < self.targets <= 1, "rtm.targets", self.targets, "use a share in (0, 1]; 1 draws every cell")
 
 
 @dataclass(frozen=True)
@@ -147,10 +157,10 @@ class ControlConfig:
     fixed: frame / 255. The paper does not say."""
     normalise_frames: int = 10_000
     """[D11] Frames from which the statistics of `pixel` are taken; fixed afterwards. Released code: about 10,000."""
-    learning_rate: float = 1e-4
-    """[D12] Of Adam, for ADM and RTM. Not in the paper; the released code's."""
-    betas: tuple[float, float] = (0.0, 0.9)
-    """[D12] Of Adam. Not in the paper; the released code's."""
+    learning_rate: float = 1e-3
+    """[D12] Of Adam, for ADM and RTM. Not in the paper. Released code: 1e-4."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """[D12] Of Adam. Not in the paper. Released code: (0, 0.9)."""
     batch: int = 256
     """[D12] Transitions per gradient step. Not in the paper. Released code: 8."""
     replay: int = 2
@@ -159,6 +169,10 @@ class ControlConfig:
     """Share of the kept transitions drawn, without replacement, in each pass."""
     passes: int = 1
     """Passes per update. With replay 2 each transition is used twice, as in the released code."""
+    overlap: Switch = "auto"
+    """Learn from a rollout while the next one is collected, and judge that one with the weights of one rollout before.
+    So a map is made by models that have learnt from all but the newest rollout. auto: on for a GPU. off: learn, then
+    collect."""
     warmup_steps: int = 614_400
     """[D13] Steps of uniformly random actions during which only the control models learn. Not in the paper. Released
     code: 600 rollouts of 8 x 128."""
@@ -185,11 +199,16 @@ def paper(config: ControlConfig) -> ControlConfig:
             stack=1,
             gamma_sees_target=True,
             anchor=0.0,
+            loss="blend",
             source_loss=0.0,
+            targets=1.0,
             phi_pairs="all",
         ),
         latent=replace(config.latent, rho=0.99, hold=False, clip=False, reward="difference"),
         normalise="fixed",
+        learning_rate=1e-4,
+        betas=(0.0, 0.9),
+        overlap="off",
         warmup_steps=0,
     )
 
@@ -207,15 +226,21 @@ def released(config: ControlConfig) -> ControlConfig:
             stack=4,
             gamma_sees_target=False,
             anchor=0.25,
+            anchor_kind="pixel",
+            loss="blend",
             source_loss=0.0,
+            targets=1.0,
             phi_pairs="all",
         ),
         latent=replace(config.latent, rho=0.99, hold=True, clip=True, reward="spread"),
         normalise="pixel",
+        learning_rate=1e-4,
+        betas=(0.0, 0.9),
         batch=8,
         replay=2,
         fraction=1.0,
         passes=1,
+        overlap="off",
         warmup_steps=614_400,
     )
 
@@ -225,8 +250,10 @@ def mini(config: ControlConfig) -> ControlConfig:
     return replace(
         config,
         adm=replace(config.adm, features=32),
-        rtm=replace(config.rtm, channels=8, features=64, gamma_features=32),
-        learning_rate=1e-3,
+        rtm=replace(config.rtm, channels=16, features=128, gamma_features=64, targets=0.375),
+        learning_rate=3e-3,
+        batch=32,
+        fraction=0.25,
         normalise_frames=2_000,
         warmup_steps=20_000,
     )

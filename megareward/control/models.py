@@ -1,6 +1,7 @@
 """ADM and RTM as one thing that learns from rollouts and answers what is controlled."""
 
 import importlib.util
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -13,7 +14,8 @@ from megareward.control.adm import ADM, entropy
 from megareward.control.config import ControlConfig, Switch
 from megareward.control.grid import Grid
 from megareward.control.layers import choose_execution
-from megareward.control.observation import Normaliser, cell_rows, sign_noise
+from megareward.control.lesson import Lesson
+from megareward.control.observation import Normaliser, anchor_noise, cell_rows, cells_to_draw
 from megareward.control.replay import Replay, Transitions
 from megareward.control.rtm import RTM
 from megareward.errors import UsageError
@@ -25,6 +27,15 @@ class ControlMaps(NamedTuple):
     """alpha(s_t, a_{t-1}), Eq. 3."""
     relation: Float[Tensor, "N HW HW"]
     """alpha(s_t, s_{t-1})[to, from], Eq. 8."""
+
+
+class Chance(NamedTuple):
+    """The random numbers of one gradient step, drawn beforehand so that the step itself can be recorded."""
+
+    anchor: Float[Tensor, "B px_h px_w"] | None
+    """The noise anchor [D6]."""
+    lots: Float[Tensor, "B HW"] | None
+    """Decide which cells are drawn [D16]; None if all are."""
 
 
 class ControlModels:
@@ -62,7 +73,7 @@ class ControlModels:
         self.noise = torch.Generator(self.device).manual_seed(seed + 1)
         # A gradient step reads its batch from a fixed place, so that it can be a CUDA graph.
         self._batch: Transitions | None = None
-        self._signs: Tensor | None = None
+        self._chance: Chance | None = None
         aside = graphs.Aside(self.optimiser, lambda: list(self.modules.buffers()))
         self._gradient_step = graphs.Replay(self._one_gradient_step, enabled=True, before=aside.put, after=aside.back)
 
@@ -74,52 +85,62 @@ class ControlModels:
         frames[-1 - T + t] shows what actions[t] was chosen upon; frames before that are history for the stacks. `first`
         says which frames open an episode. Returns means over the gradient steps.
         """
-        self.replay.add(frames, actions, first)
-        self.normaliser.observe(frames[-len(actions) - 1 :].flatten(0, 1))
-        steps: list[dict[str, Tensor]] = []
-        n_used = 0
-        for _ in range(self.config.passes):
-            rows = self.replay.draw(self.config.fraction, self.draws)
-            # BatchNorm dislikes small batches: a remainder is left out, unless there is nothing else.
-            size = min(self.config.batch, len(rows))
-            for part in rows[: len(rows) - len(rows) % size if size else 0].split(max(size, 1)):
-                if len(part) >= 2:
-                    steps.append(self.train_step(self.replay.gather(part)))
-                    n_used += len(part)
+        metrics = self.study(frames, actions, first).finish()
         self.modules.eval()
-        means = {name: torch.stack([step[name] for step in steps]).mean() for name in (steps[0] if steps else ())}
-        values = torch.stack(list(means.values())).tolist() if means else []  # the one wait for the device
-        return {**dict(zip(means, values, strict=True)), "control/transitions": float(n_used)}
+        values = torch.stack(list(metrics.values())).tolist()  # the one wait for the device
+        return dict(zip(metrics, values, strict=True))
+
+    def study(
+        self,
+        frames: UInt8[Tensor, "L N px_h px_w"],
+        actions: Int[Tensor, "T N"],
+        first: Bool[Tensor, "L N"],
+        first_here: Bool[Tensor, "T N"] | None = None,
+    ) -> Lesson:
+        """Like `update`, but the gradient steps are left to the caller. `first_here`: the newest T rows of `first`, if
+        they are known on the CPU."""
+        self.replay.add(frames, actions, first, first_here)
+        self.normaliser.observe(frames[-len(actions) - 1 :].flatten(0, 1))
+        batches: list[Tensor] = []
+        for _ in range(self.config.passes):
+            batches += self.replay.batches(self.config.fraction, self.config.batch, self.draws)
+        return Lesson(batches, lambda numbers: self.train_step(self.replay.gather(numbers)), self.device)
+
+    def follow(self, models: "ControlModels") -> None:
+        """Take over the weights and statistics of other models, into the very tensors that a CUDA graph reads."""
+        mine, theirs = self.modules.state_dict(), models.modules.state_dict()
+        for name, tensor in mine.items():
+            tensor.copy_(theirs[name])
+        self.normaliser.follow(models.normaliser)
 
     def train_step(self, batch: Transitions) -> dict[str, Float[Tensor, ""]]:
         """One gradient step of both models, which share no parameter. Returns what is worth logging."""
         self.modules.train()
-        self._gradient_step.enabled = self.records_steps and len(batch.actions) == self.config.batch
-        signs = self.signs(len(batch.actions), self.noise)
-        if self._gradient_step.enabled and self._batch is not None:
-            for place, tensor in zip(self._batch, batch, strict=True):
+        chance = self.chance(len(batch.actions), self.noise)
+        if not (self.records_steps and len(batch.actions) == self.config.batch):
+            names, values = self._learn_from(batch, chance)
+            return dict(zip(names, values.unbind(), strict=True))
+        if self._batch is None or self._chance is None:
+            self._batch, self._chance = batch, chance  # from now on this is the fixed place
+        for place, tensor in zip((*self._batch, *self._chance), (*batch, *chance), strict=True):
+            if place is not None and tensor is not None and place is not tensor:
                 place.copy_(tensor)
-            if self._signs is not None and signs is not None:
-                self._signs.copy_(signs)
-        elif self._gradient_step.enabled:
-            self._batch, self._signs = batch, signs
-        names, values = self._gradient_step() if self._gradient_step.enabled else self._learn_from(batch, signs)
+        names, values = self._gradient_step()
         return dict(zip(names, values.clone().unbind(), strict=True))
 
     @property
     def records_steps(self) -> bool:
         """Whether gradient steps are CUDA graphs. They cannot be where the number of pairs is data."""
-        return chosen(self.config.execution.graph, self.device) and self.rtm.draws_all_pairs
+        return chosen(self.config.execution.graph, self.device) and not self.rtm.skips_pairs
 
     def _one_gradient_step(self) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
         assert self._batch is not None
-        return self._learn_from(self._batch, self._signs)
+        assert self._chance is not None
+        return self._learn_from(self._batch, self._chance)
 
-    def _learn_from(
-        self, batch: Transitions, signs: Float[Tensor, "B px_h px_w"] | None
-    ) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
+    def _learn_from(self, batch: Transitions, chance: Chance) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
         adm_loss, adm_metrics = self.adm_loss(batch)
-        rtm_loss, rtm_metrics = self.rtm_loss(batch, signs)
+        rtm_loss, rtm_metrics = self.rtm_loss(batch, chance)
         self.optimiser.zero_grad()
         (adm_loss + rtm_loss).backward()
         self.optimiser.step()
@@ -140,12 +161,13 @@ class ControlModels:
             metrics["rtm/copy_loss"] = F.mse_loss(before, now)
         return torch.stack(list(losses.values())).sum(), metrics
 
-    def rtm_loss(
-        self, batch: Transitions, signs: Float[Tensor, "B px_h px_w"] | None
-    ) -> tuple[Float[Tensor, ""], dict[str, Float[Tensor, ""]]]:
-        source, target = self._anchored(self.normaliser(batch.stack), self.normaliser(batch.now), signs)
+    def rtm_loss(self, batch: Transitions, chance: Chance) -> tuple[Float[Tensor, ""], dict[str, Float[Tensor, ""]]]:
+        source, target = self._anchored(self.normaliser(batch.stack), self.normaliser(batch.now), chance.anchor)
+        targets = None
+        if chance.lots is not None:
+            targets = cells_to_draw(batch.stack[:, -1], batch.now, chance.lots, self.n_drawn, self.grid)
         with self.autocast():
-            output = self.rtm(source, batch.actions, target, self.normaliser.scale)
+            output = self.rtm(source, batch.actions, target, targets)
             losses = self.rtm.losses(output, target, self.normaliser.scale)
         with torch.no_grad():
             metrics = {f"rtm/{name}_loss": value.detach() for name, value in losses.items()}
@@ -165,23 +187,35 @@ class ControlModels:
         stack: UInt8[Tensor, "N K px_h px_w"],
         actions: Int[Tensor, "N"],
         now: UInt8[Tensor, "N px_h px_w"],
-        signs: Float[Tensor, "N px_h px_w"] | None,
+        anchor: Float[Tensor, "N px_h px_w"] | None,
     ) -> ControlMaps:
         """Eq. 3 and Eq. 8 for one real transition of every environment, with the learnt statistics of BatchNorm."""
         now_scaled = self.normaliser(now)
-        source, target = self._anchored(self.normaliser(stack), now_scaled, signs)
+        source, target = self._anchored(self.normaliser(stack), now_scaled, anchor)
         with self.autocast():
             direct = self.adm.attend(cell_rows(now_scaled[:, None], self.grid))
             return ControlMaps(direct, self.rtm.attend(source, actions, target))
 
-    def signs(self, n: int, generator: torch.Generator) -> Float[Tensor, "n px_h px_w"] | None:
-        """A noise pattern for each of n samples, if there is an anchor [D6]."""
-        return sign_noise(n, self.frame_shape, generator, self.device) if self.config.rtm.anchor else None
+    @property
+    def n_drawn(self) -> int:
+        """Cells that Phi draws in each transition [D16]."""
+        return math.ceil(self.config.rtm.targets * self.grid.n_cells)
 
-    def _anchored(self, stack: Tensor, now: Tensor, signs: Tensor | None) -> tuple[Tensor, Tensor]:
+    def chance(self, n: int, generator: torch.Generator) -> Chance:
+        """The random numbers of a gradient step on n transitions."""
+        anchor = self.anchor(n, generator)
+        HW, everything = self.grid.n_cells, self.n_drawn == self.grid.n_cells
+        return Chance(anchor, None if everything else torch.rand(n, HW, generator=generator, device=self.device))
+
+    def anchor(self, n: int, generator: torch.Generator) -> Float[Tensor, "n px_h px_w"] | None:
+        """A noise pattern for each of n samples, if there is an anchor [D6]."""
+        config = self.config.rtm
+        return anchor_noise(config.anchor_kind, n, self.grid, generator, self.device) if config.anchor else None
+
+    def _anchored(self, stack: Tensor, now: Tensor, anchor: Tensor | None) -> tuple[Tensor, Tensor]:
         """Source and target cells of RTM, with the noise anchor [D6] on the newest frame of each."""
-        if signs is not None:
-            pattern = self.config.rtm.anchor * signs
+        if anchor is not None:
+            pattern = self.config.rtm.anchor * anchor
             stack = torch.cat([stack[:, :-1], stack[:, -1:] + pattern[:, None]], 1)
             now = now + pattern
         return cell_rows(stack, self.grid), cell_rows(now[:, None], self.grid)

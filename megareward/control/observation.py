@@ -6,7 +6,7 @@ import torch
 
 from megareward.control.grid import Grid
 from megareward.control.moments import Moments
-from megareward.types import Float, Shaped, Tensor, UInt8
+from megareward.types import Float, Int, Shaped, Tensor, UInt8
 
 
 class Normaliser:
@@ -44,6 +44,11 @@ class Normaliser:
         """The range of the observation, by which Phi's tanh is multiplied (R5)."""
         return 255.0 / self.std
 
+    def follow(self, other: "Normaliser") -> None:
+        """Scale as another one does from now on; what it has seen stays its own."""
+        self.mean.copy_(other.mean)
+        self.std.copy_(other.std)
+
     def state_dict(self) -> dict[str, Tensor]:
         return {**self.moments._asdict(), "n_seen": torch.tensor(self.n_seen), "pixel_mean": self.mean, "std": self.std}
 
@@ -55,17 +60,34 @@ class Normaliser:
         self.n_seen = int(state["n_seen"])
 
 
-def sign_noise(
-    n: int, frame_shape: tuple[int, int], generator: torch.Generator, device: torch.device
+def anchor_noise(
+    kind: Literal["cell", "pixel"], n: int, grid: Grid, generator: torch.Generator, device: torch.device
 ) -> Float[Tensor, "n px_h px_w"]:
-    """[D6] One pattern of random signs per sample.
+    """[D6] One pattern of noise per sample: a random brightness for each cell, or a random sign for each pixel.
 
-    It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains the pattern
-    that the cell must show now, so a cell in which nothing happens has to attend to itself; without it every source
-    draws an empty cell equally well, and the relation is arbitrary there.
+    It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains what the
+    cell must show now, so a cell in which nothing happens has to attend to itself; without it every source draws an
+    empty cell equally well, and the relation is arbitrary there. A brightness is one number, which Phi learns to hand
+    on at once; a pattern of pixels has to pass through its whole bottleneck.
     """
-    bits = torch.randint(0, 2, (n, *frame_shape), dtype=torch.int8, generator=generator, device=device)
+    if kind == "cell":
+        brightness = torch.randn((n, grid.n_cells, 1, 1), generator=generator, device=device)
+        return grid.to_frames(brightness.expand(-1, -1, grid.cell_h, grid.cell_w))
+    shape = (n, grid.H * grid.cell_h, grid.W * grid.cell_w)
+    bits = torch.randint(0, 2, shape, dtype=torch.int8, generator=generator, device=device)
     return (2 * bits - 1).float()
+
+
+def cells_to_draw(
+    before: UInt8[Tensor, "B px_h px_w"],
+    now: UInt8[Tensor, "B px_h px_w"],
+    lots: Float[Tensor, "B HW"],
+    K: int,
+    grid: Grid,
+) -> Int[Tensor, "B K"]:
+    """[D16] K cells of each transition, ascending: those that changed first, then others; among equals by lot."""
+    changed = grid.to_cells(before != now).flatten(2).any(-1)  # (B, HW)
+    return (changed + lots).topk(K, -1).indices.sort(-1).values
 
 
 def cell_rows(frames: Shaped[Tensor, "N K px_h px_w"], grid: Grid) -> Shaped[Tensor, "N HW n_in"]:

@@ -49,6 +49,13 @@ def attended_pairs(relation: Float[Tensor, "N HW HW"]) -> Pairs:
     return Pairs(N, HW, relation.detach().flatten().nonzero().squeeze(1))
 
 
+def pairs_towards(targets: Int[Tensor, "N K"], HW: int) -> Pairs:
+    """Every source of K chosen cells of each sample; the cells in ascending order."""
+    N = len(targets)
+    to = torch.arange(N, device=targets.device)[:, None] * HW + targets  # (N, K)
+    return Pairs(N, HW, (to[:, :, None] * HW + torch.arange(HW, device=targets.device)).flatten())
+
+
 def pair_product(
     codes: Float[Tensor, "N HW F"], offsets: Float[Tensor, "HW HW F"], pairs: Pairs, fused: bool = False
 ) -> Float[Tensor, "M F"]:

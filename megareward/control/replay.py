@@ -41,16 +41,29 @@ class Rollout(NamedTuple):
     def P(self) -> int:
         return len(self.frames) - len(self.actions) - 1
 
-    def real(self) -> Int[Tensor, "M 2"]:
-        """(time of the frame before, environment) of every transition that does not cross a reset; on the CPU."""
-        rows = (~self.first[self.P + 1 :]).nonzero().cpu()
+    def real(self, first: Bool[Tensor, "T N"] | None = None) -> Int[Tensor, "M 2"]:
+        """(time of the frame before, environment) of every transition that does not cross a reset; on the CPU.
+
+        Who has the T newest rows of `first` on the CPU already can give them, and spares a wait for the device.
+        """
+        first = self.first[self.P + 1 :] if first is None else first
+        rows = (~first).nonzero().cpu()
         rows[:, 0] += self.P
         return rows
 
-    def gather(self, rows: Int[Tensor, "B 2"], K: int) -> Transitions:
-        t, n = rows.to(self.frames.device, non_blocking=True).unbind(1)
-        times = stack_times(t, episode_starts(self.first)[t, n], K)  # (B, K)
-        return Transitions(self.frames[times, n[:, None]], self.actions[t - self.P, n], self.frames[t + 1, n])
+    def pictures(self, rows: Int[Tensor, "M 2"], K: int) -> Int[Tensor, "M K_plus_1"]:
+        """The frames that each transition shows, as numbers t * N + n: its stack, then the frame it led to."""
+        t, n = rows.unbind(1)
+        times = torch.cat([stack_times(t, episode_starts(self.first)[t, n], K), t[:, None] + 1], 1)
+        return times * self.frames.shape[1] + n[:, None]
+
+
+class Table(NamedTuple):
+    """Every real transition of all kept rollouts, by number: a batch is looked up without a word to the host."""
+
+    frames: UInt8[Tensor, "F px_h px_w"]
+    pictures: Int[Tensor, "M K_plus_1"]
+    actions: Int[Tensor, "M"]
 
 
 class Replay:
@@ -59,33 +72,71 @@ class Replay:
     def __init__(self, size: int, stack: int) -> None:
         self.stack = stack
         self.rollouts: deque[Rollout] = deque(maxlen=size)
+        self._rows: deque[Int[Tensor, "M 2"]] = deque(maxlen=size)
+        self._table: Table | None = None
 
     def add(
-        self, frames: UInt8[Tensor, "L N px_h px_w"], actions: Int[Tensor, "T N"], first: Bool[Tensor, "L N"]
+        self,
+        frames: UInt8[Tensor, "L N px_h px_w"],
+        actions: Int[Tensor, "T N"],
+        first: Bool[Tensor, "L N"],
+        first_here: Bool[Tensor, "T N"] | None = None,
     ) -> None:
-        """Copies, so that the caller may write over its buffers."""
+        """Copies, so that the caller may write over its buffers. `first_here`: see `Rollout.real`."""
         if len(frames) <= len(actions) or len(first) != len(frames):
             raise UsageError(
                 f"A rollout of {len(actions)} actions came with {len(frames)} frames and {len(first)} first flags; "
                 "give one frame more than actions (plus history), and a flag for each frame."
             )
-        self.rollouts.append(Rollout(frames.clone(), actions.clone(), first.clone()))
+        self._append(Rollout(frames.clone(), actions.clone(), first.clone()), first_here)
 
-    def draw(self, fraction: float, generator: torch.Generator) -> Int[Tensor, "M 3"]:
-        """A random share of all real transitions, in random order, each at most once: (rollout, time, environment)."""
-        rows = [torch.nn.functional.pad(r.real(), (1, 0), value=i) for i, r in enumerate(self.rollouts)]
-        everything = torch.cat(rows)
-        chosen = torch.randperm(len(everything), generator=generator)[: round(fraction * len(everything))]
-        return everything[chosen]
+    def _append(self, rollout: Rollout, first_here: Bool[Tensor, "T N"] | None = None) -> None:
+        self.rollouts.append(rollout)
+        self._rows.append(rollout.real(first_here))
+        self._table = None
 
-    def gather(self, rows: Int[Tensor, "B 3"]) -> Transitions:
-        """The transitions named by `rows`; rollout by rollout, since the order in a batch means nothing."""
-        parts = []
-        for i, rollout in enumerate(self.rollouts):
-            mine = rows[rows[:, 0] == i, 1:]
-            if len(mine):
-                parts.append(rollout.gather(mine, self.stack))
-        return Transitions(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
+    def draw(self, fraction: float, generator: torch.Generator) -> Int[Tensor, "M"]:
+        """The numbers of a random share of all real transitions, in random order, each at most once; on the CPU."""
+        n = sum(map(len, self._rows))
+        return torch.randperm(n, generator=generator)[: round(fraction * n)]
+
+    def batches(self, fraction: float, size: int, generator: torch.Generator) -> list[Int[Tensor, "B"]]:
+        """A draw in parts of `size`, for `gather`. BatchNorm dislikes small batches: a remainder is left out, unless
+        there is nothing else; a single transition has no variance at all."""
+        drawn = self.draw(fraction, generator)
+        size = min(size, len(drawn))
+        if size < 2:
+            return []
+        parts = drawn[: len(drawn) - len(drawn) % size].reshape(-1, size)
+        # Rollout by rollout. This order means nothing, but it decides the last bits of every sum over a batch.
+        ends = torch.tensor([len(rows) for rows in self._rows]).cumsum(0)
+        parts = parts.gather(1, torch.bucketize(parts, ends, right=True).argsort(stable=True, dim=1))
+        return list(self._to_device(parts))
+
+    def gather(self, numbers: Int[Tensor, "B"]) -> Transitions:
+        """The transitions of these numbers, which lie where the frames do."""
+        table = self.table()
+        pictures = table.pictures[numbers]
+        return Transitions(table.frames[pictures[:, :-1]], table.actions[numbers], table.frames[pictures[:, -1]])
+
+    def table(self) -> Table:
+        """Made once for each rollout that is added."""
+        if self._table is None:
+            frames, pictures, actions, n_before = [], [], [], 0
+            for rollout, here in zip(self.rollouts, self._rows, strict=True):
+                rows = self._to_device(here)
+                frames.append(rollout.frames.flatten(0, 1))
+                pictures.append(rollout.pictures(rows, self.stack) + n_before)
+                actions.append(rollout.actions[rows[:, 0] - rollout.P, rows[:, 1]])
+                n_before += len(frames[-1])
+            self._table = Table(torch.cat(frames), torch.cat(pictures), torch.cat(actions))
+        return self._table
+
+    def _to_device(self, numbers: Tensor) -> Tensor:
+        device = self.rollouts[-1].frames.device
+        if device.type == "cuda":  # from pageable memory the host would wait for all that is queued
+            return numbers.pin_memory().to(device, non_blocking=True)
+        return numbers
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next update can still draw from: all but the oldest of a full replay."""
@@ -96,5 +147,6 @@ class Replay:
 
     def load_state_dict(self, state: dict[str, Tensor], device: torch.device) -> None:
         self.rollouts.clear()
+        self._rows.clear()
         for i in range(len(state) // len(Rollout._fields)):
-            self.rollouts.append(Rollout(*(state[f"{i}.{name}"].to(device) for name in Rollout._fields)))
+            self._append(Rollout(*(state[f"{i}.{name}"].to(device) for name in Rollout._fields)))

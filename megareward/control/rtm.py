@@ -18,22 +18,24 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from megareward.control.config import RtmConfig
+from megareward.control.config import Attention, RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.layers import Decoder, Encoder, Fusable, NormLeaky, full_precision
-from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product
+from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product, pairs_towards
 from megareward.control.sparsemax import ATTENTIONS
 from megareward.types import Float, Int, Tensor
 
 
 class RtmOutput(NamedTuple):
-    prediction: Float[Tensor, "N HW pixels"]
-    """The new frame's cells as drawn by Eq. 6."""
+    scores: Float[Tensor, "N HW HW"]
+    """alpha-bar[to, from] of Eq. 7."""
     relation: Float[Tensor, "N HW HW"]
     """alpha(s_t, s_{t-1})[to, from] of Eq. 8; every row sums to 1 over `from`."""
     drawn: Float[Tensor, "M pixels"]
     """What each source drew, one row per pair; before tanh and scale."""
     pairs: Pairs
+    targets: Int[Tensor, "N K"] | None
+    """The cells that were drawn, if not all."""
 
 
 class Interaction(Fusable):
@@ -119,9 +121,10 @@ class RTM(Fusable):
         self.phi, self.gamma = Phi(grid, config, n_actions), Gamma(grid, config, n_actions)
 
     @property
-    def draws_all_pairs(self) -> bool:
-        """Whether Phi is evaluated on every pair [D7]: softmax leaves none out, and `source_loss` needs them all."""
-        return self.config.phi_pairs == "all" or self.config.attention == "softmax" or self.config.source_loss > 0
+    def skips_pairs(self) -> bool:
+        """Whether Phi leaves out pairs without attention [D7]: softmax has none, and other losses need every source."""
+        c = self.config
+        return c.phi_pairs == "attended" and c.attention != "softmax" and c.loss == "blend" and not c.source_loss
 
     def attend(
         self,
@@ -137,21 +140,62 @@ class RTM(Fusable):
         source: Float[Tensor, "N HW n_in"],
         actions: Int[Tensor, "N"],
         target: Float[Tensor, "N HW pixels"] | None = None,
-        scale: Float[Tensor, ""] | float = 1.0,
+        targets: Int[Tensor, "N K"] | None = None,
     ) -> RtmOutput:
-        """Eq. 6-8. `scale` is the range of the observation: Phi's tanh draws pixels in [-scale, scale]."""
-        relation = self.attend(source, actions, target)
-        pairs = all_pairs(*relation.shape[:2]) if self.draws_all_pairs else attended_pairs(relation)
-        drawn = self.phi(source, actions, pairs)
-        return RtmOutput(scale * blend(drawn, relation, pairs, fused=self.fused), relation, drawn, pairs)
+        """Eq. 7-8 and the drawings of Eq. 6: of all cells, or of the chosen `targets` (in ascending order) only."""
+        scores = self.gamma(source, actions, target)
+        relation = ATTENTIONS[self.config.attention](scores)
+        N, HW, _ = relation.shape
+        if targets is not None:
+            pairs = pairs_towards(targets, HW)
+        else:
+            pairs = attended_pairs(relation) if self.skips_pairs else all_pairs(N, HW)
+        return RtmOutput(scores, relation, self.phi(source, actions, pairs), pairs, targets)
+
+    def predict(self, output: RtmOutput, scale: Float[Tensor, ""] | float = 1.0) -> Float[Tensor, "N HW pixels"]:
+        """Eq. 6: every cell as the weighted sum of what its sources drew; zero where it was not drawn.
+
+        `scale` is the range of the observation: Phi's tanh draws pixels in [-scale, scale].
+        """
+        return scale * blend(output.drawn, output.relation, output.pairs, fused=self.fused)
 
     def losses(
         self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float = 1.0
     ) -> dict[str, Float[Tensor, ""]]:
-        """L_transition, the mean squared error of the drawn cells, and the error of each source alone if weighted."""
-        losses = {"transition": F.mse_loss(output.prediction, target)}
-        if self.config.source_loss:
-            N, HW, pixels = target.shape
-            guesses = scale * torch.tanh(full_precision(output.drawn)).reshape(N, HW, HW, pixels)
-            losses["source"] = self.config.source_loss * (guesses - target[:, :, None]).square().mean()
+        """L_transition in the form that the config asks for [D15] and, if weighted, the error of each source alone."""
+        config, pixels = self.config, target.shape[-1]
+        losses: dict[str, Tensor] = {}
+        if config.loss == "blend":
+            prediction = drawn_rows(self.predict(output, scale), output.targets)
+            losses["transition"] = F.mse_loss(prediction, drawn_rows(target, output.targets))
+        if config.loss == "mixture" or config.source_loss:
+            errors = self.source_errors(output, target, scale)
+        if config.loss == "mixture":
+            log_weights = drawn_rows(log_attention(output.scores, config.attention), output.targets)
+            losses["transition"] = -torch.logsumexp(log_weights - errors / 2, -1).mean() / pixels
+        if config.source_loss:
+            losses["source"] = config.source_loss * errors.mean() / pixels
         return losses
+
+    def source_errors(
+        self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float
+    ) -> Float[Tensor, "N K HW"]:
+        """How far off each source's own drawing of each drawn cell is: the squared error summed over its pixels."""
+        guesses = scale * torch.tanh(full_precision(output.drawn))
+        wanted = drawn_rows(target, output.targets)  # (N, K, pixels)
+        N, K, pixels = wanted.shape
+        return (guesses.reshape(N, K, -1, pixels) - wanted[:, :, None]).square().sum(-1)
+
+
+def drawn_rows(per_cell: Float[Tensor, "N HW X"], targets: Int[Tensor, "N K"] | None) -> Float[Tensor, "N K X"]:
+    """The rows of the cells that were drawn."""
+    if targets is None:
+        return per_cell
+    return per_cell.gather(1, targets[:, :, None].expand(-1, -1, per_cell.shape[-1]))
+
+
+def log_attention(scores: Float[Tensor, "*B n"], attention: Attention) -> Float[Tensor, "*B n"]:
+    """The logarithm of the attention; where that is exactly zero, a very small number instead of none."""
+    if attention == "softmax":
+        return scores.log_softmax(-1)
+    return ATTENTIONS[attention](scores).clamp(min=1e-9).log()

@@ -7,7 +7,6 @@ import torch
 
 from megareward.control.latent import accumulate, clear, mega_reward, propagate
 from megareward.control.models import ControlModels, chosen
-from megareward.control.observation import sign_noise
 from megareward.errors import UsageError
 from megareward.graphs import Replay
 from megareward.types import Bool, Float, Int, Tensor, UInt8
@@ -25,9 +24,13 @@ class Control(NamedTuple):
 
 
 class ControlTracker:
-    """Keeps g and the last frames of N environments. On a GPU a step is one CUDA graph (execution.graph)."""
+    """Keeps g and the last frames of N environments. On a GPU a step is one CUDA graph (execution.graph).
 
-    def __init__(self, models: ControlModels, n_envs: int, seed: int = 0) -> None:
+    The environments may come in groups of equal size, one after the other; all of them share the graph, and the result
+    is the same.
+    """
+
+    def __init__(self, models: ControlModels, n_envs: int, seed: int = 0, n_groups: int = 1) -> None:
         self.models, self.latent = models, models.config.latent
         device, K = models.device, models.config.rtm.stack
         self.noise = torch.Generator(device).manual_seed(seed)
@@ -35,10 +38,13 @@ class ControlTracker:
         self.last = torch.zeros(n_envs, K, *models.frame_shape, dtype=torch.uint8, device=device)
         self.started = False
         # The arguments of a step, at a fixed place in memory.
-        self._stack = torch.zeros_like(self.last)
-        self._actions = torch.zeros(n_envs, dtype=torch.int64, device=device)
-        self._first = torch.zeros(n_envs, dtype=torch.bool, device=device)
-        self._signs = models.signs(n_envs, torch.Generator(device))
+        n = n_envs // n_groups
+        self._stack = torch.zeros_like(self.last[:n])
+        self._actions = torch.zeros(n, dtype=torch.int64, device=device)
+        self._first = torch.zeros(n, dtype=torch.bool, device=device)
+        self._rows = torch.arange(n, device=device)
+        self._anchor = models.anchor(n, torch.Generator(device))
+        self._anchors: Tensor | None = None
         self._kept: list[Tensor] = []
         graph = chosen(models.config.execution.graph, device)
         self._advance_all = Replay(self._advance, enabled=graph, before=self._put_aside, after=self._put_back)
@@ -49,9 +55,13 @@ class ControlTracker:
         actions: Int[Tensor, "N"],
         first: Bool[Tensor, "N"],
         with_relation: bool = False,
+        group: int = 0,
     ) -> Control:
-        """`stack` holds the newest frames, newest last; `actions` led to the newest; `first`: it opens an episode."""
-        K = self.last.shape[1]
+        """`stack` holds the newest frames, newest last; `actions` led to the newest; `first`: it opens an episode.
+
+        Where there are groups, N is the size of one, and `group` takes the numbers in turn.
+        """
+        K, n, n_envs = self.last.shape[1], len(self._actions), len(self.g)
         if stack.shape[1] < K:
             raise UsageError(
                 f"The tracker got stacks of {stack.shape[1]} frames; rtm.stack is {K}, so give {K} or more."
@@ -61,9 +71,12 @@ class ControlTracker:
         self._first.copy_(first)
         if not self.started:  # whatever the caller says, nothing is known of the frame before
             self._first.fill_(True)
-        if self._signs is not None:
-            self._signs.copy_(sign_noise(len(actions), self.models.frame_shape, self.noise, self.models.device))
-        self.started = True
+        if group == 0:  # noise for all, so that it does not depend on the groups
+            self._anchors = self.models.anchor(n_envs, self.noise)
+        if self._anchor is not None and self._anchors is not None:
+            self._anchor.copy_(self._anchors[group * n : (group + 1) * n])
+        torch.arange(group * n, (group + 1) * n, out=self._rows)
+        self.started = self.started or (group + 1) * n == n_envs
         control = self._advance_all()
         relation = control.relation.clone() if with_relation and control.relation is not None else None
         return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)
@@ -71,14 +84,15 @@ class ControlTracker:
     @torch.no_grad()
     def _advance(self) -> Control:
         """One step, from and to fixed places."""
-        first, latent = self._first, self.latent
-        direct, relation = self.models.attend(self.last, self._actions, self._stack[:, -1], self._signs)
+        first, latent, rows = self._first, self.latent, self._rows
+        last, g_prev = self.last[rows], self.g[rows]
+        direct, relation = self.models.attend(last, self._actions, self._stack[:, -1], self._anchor)
         direct = clear(direct, first)  # no action of this episode has led here
-        passed_on = propagate(relation, self.g, latent.hold)
-        g = clear(accumulate(direct, relation, self.g, latent.rho, latent.hold, latent.clip), first)
-        reward = mega_reward(g, self.g, passed_on, latent.reward).masked_fill(first, 0)
-        self.g.copy_(g)
-        self.last.copy_(self._stack)
+        passed_on = propagate(relation, g_prev, latent.hold)
+        g = clear(accumulate(direct, relation, g_prev, latent.rho, latent.hold, latent.clip), first)
+        reward = mega_reward(g, g_prev, passed_on, latent.reward).masked_fill(first, 0)
+        self.g.index_copy_(0, rows, g)
+        self.last.index_copy_(0, rows, self._stack)
         return Control(direct, g, reward, relation.masked_fill(first[:, None, None], 0))
 
     def _put_aside(self) -> None:

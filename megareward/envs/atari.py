@@ -31,8 +31,11 @@ class Atari:
 
     device = torch.device("cpu")
 
-    def __init__(self, rom: str, n_envs: int, config: AtariConfig, *, hide_score: bool) -> None:
-        """`rom` is a canonical name (`resolve_game`). With `hide_score` a game of unknown score box is refused."""
+    def __init__(self, rom: str, n_envs: int, config: AtariConfig, *, hide_score: bool, n_before: int = 0) -> None:
+        """`rom` is a canonical name (`resolve_game`). With `hide_score` a game of unknown score box is refused.
+
+        `n_before`: these are the environments number n_before, n_before + 1, ... of a larger batch, and get its seeds.
+        """
         if n_envs < 1:
             raise UsageError(f"{n_envs} environments cannot be stepped; ask for at least 1.")
         if hide_score or config.hide_lives or config.hide_other:
@@ -54,26 +57,31 @@ class Atari:
             use_fire_reset=config.fire_reset,
             reward_clipping=False,
         )
-        self.n_envs = n_envs
+        self.n_envs, self._n_before = n_envs, n_before
         self.action_names = tuple(action.name for action in self._emulator.ale.get_action_set())
         self.n_actions = len(self.action_names)
         self.frame_shape = (config.px, config.px)
         self.frame_skip = config.frame_skip
         self._life_loss_is_terminal = config.life_loss_is_terminal
+        serves = config.fire_after_life and config.life_loss_is_terminal and "FIRE" in self.action_names
+        self._fire = self.action_names.index("FIRE") if serves else None
         self._painted = score_masks.frame_boxes(
             rom, self.frame_shape, score=hide_score, lives=config.hide_lives, other=config.hide_other
         )
         self._full_paddle = [1.0] * n_envs
         self._lives = np.zeros(n_envs, np.int32)
         self._over = np.zeros(n_envs, bool)
+        self._serving = np.zeros(n_envs, bool)
+        """A life was lost with the last frame: the next action is FIRE, whatever the agent says."""
         self._waiting = False
 
     def reset(self, seed: int) -> Step:
         if self._waiting:  # an interrupted run may leave a step behind
             self.recv()
         # 31 bits: the emulator takes a negative seed for "keep the old one"
-        seeds = np.random.SeedSequence(seed).generate_state(self.n_envs) >> 1
+        seeds = np.random.SeedSequence(seed).generate_state(self._n_before + self.n_envs)[self._n_before :] >> 1
         frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
+        self._serving[:] = False
         self._over = np.ones(self.n_envs, bool)  # whatever came before, every frame is now a first one
         rewards, terminated, truncated = (np.zeros(self.n_envs, kind) for kind in (np.float32, bool, bool))
         return self._step(frames, rewards, terminated, truncated, info)
@@ -84,6 +92,8 @@ class Atari:
         chosen = actions.tolist()
         if min(chosen) < 0 or max(chosen) >= self.n_actions:  # the emulator would wait for ever
             raise ValueError(f"actions {chosen} must be between 0 and {self.n_actions - 1}")
+        for n in np.flatnonzero(self._serving):
+            chosen[n] = self._fire
         # Lists, past ale-py's own `send`: its arrays are converted number by number, which takes twice as long.
         self._emulator.ale.send(chosen, self._full_paddle)  # type: ignore[arg-type]  # any sequence is fine
         self._waiting = True
@@ -100,19 +110,21 @@ class Atari:
     ) -> Step:
         frames = frames[:, 0]  # (N, px_h, px_w)
         score_masks.paint(frames, self._painted)  # before anything else can see the frames
-        first = self._over
+        first = self._over | self._serving
         self._over = terminated | truncated
         life_lost = (info["lives"] < self._lives) & ~first
         self._lives = info["lives"]
         if self._life_loss_is_terminal:
             terminated = terminated | life_lost
+        if self._fire is not None:
+            self._serving = life_lost & ~self._over
         return Step(
             frames=torch.from_numpy(frames),
             rewards=torch.from_numpy(rewards.astype(np.float32)),
             terminated=torch.from_numpy(terminated),
             truncated=torch.from_numpy(truncated),
             first=torch.from_numpy(first),
-            episode_over=torch.from_numpy(self._over.copy()),  # the original is the next step's `first`
+            episode_over=torch.from_numpy(self._over.copy()),  # the original is still needed
         )
 
     def state_dict(self) -> None:

@@ -23,8 +23,13 @@ class AtariConfig:
     """Mark the loss of a life as `terminated`, though the game goes on. True in the authors' code."""
 
     fire_reset: bool = True
-    """Press FIRE once at the start of a game that knows this button: Breakout waits for it. True in the authors' code,
-    which also presses it after each lost life; here that is left to the agent, whose action it would replace."""
+    """Press FIRE once at the start of a game that knows this button: Breakout waits for it. True in the authors'
+    code."""
+
+    fire_after_life: bool = True
+    """Press it after each lost life too, where that counts as terminal. The press takes the place of the agent's
+    action, so the frame it leads to opens a new stretch of play (`first`). True in the authors' code. Without it an
+    agent that never sees the score learns to leave the last ball unserved, and its games never end."""
 
     max_frames: int = 108_000
     """Emulator frames after which an episode is truncated, the no-op start not counted. 108,000 is half an hour."""
@@ -34,6 +39,10 @@ class AtariConfig:
 
     threads: int = 0
     """Emulator threads; 0 is one per core, and never more than environments."""
+
+    groups: int = 1
+    """Groups of environments that take turns while training, so that the emulator works while the GPU acts; each has
+    `threads` of its own. The frames are the same with any number. Only training uses this. 1: all step together."""
 
     px: int = 84
     """Height and width of a frame in pixels. 84 as in the paper."""
@@ -53,6 +62,7 @@ class AtariConfig:
         self._require(self.frame_skip >= 1, "frame_skip", "at least 1 emulator frame per decision")
         self._require(self.max_frames >= self.frame_skip, "max_frames", f"at least one decision ({self.frame_skip})")
         self._require(self.threads >= 0, "threads", "0 (one per core) or more")
+        self._require(self.groups >= 1, "groups", "1 (all step together) or more")
         # Beyond the screen's own 160 columns the emulator would interpolate, and painted boxes would bleed.
         self._require(1 <= self.px <= 160, "px", "between 1 and 160, the width of the emulator's screen")
 

@@ -10,9 +10,10 @@ A batch of N environments emits a stream of frames. At time t environment n show
   episode_over the whole game ended, by either of the two (a lost life alone is not the whole game)
 
 After `episode_over` the next action is ignored and the next frame is the `first` of a new episode, with reward 0.
-(Gymnasium calls this autoreset mode NEXT_STEP.) So the last frame of every episode is in the stream, and the
-transition t -> t+1 is real exactly if `first` is False at t+1. Only real transitions train a model, enter
-GAE or update the control map.
+(Gymnasium calls this autoreset mode NEXT_STEP.) The same holds after a lost life where the environment serves the next
+ball itself: the agent's action is replaced, and the frame after it is a `first`. So the last frame of every episode is
+in the stream, and the transition t -> t+1 is real exactly if `first` is False at t+1. Only real transitions train a
+model, enter GAE or update the control map.
 """
 
 from dataclasses import dataclass

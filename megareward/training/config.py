@@ -65,6 +65,12 @@ class TrainConfig:
             raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
         if not self.checkpoint_minutes >= 0:
             raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
+        groups = self.env.groups if isinstance(self.env, AtariConfig) else 1
+        if self.ppo.n_envs % groups:
+            raise UsageError(
+                f"--env.groups is {groups}, which does not divide the {self.ppo.n_envs} environments "
+                "(--ppo.n-envs); choose a divisor, or 1."
+            )
         if self.uses_oracle and not self.is_mini:
             raise UsageError(
                 f"--control.oracle.lags is {self.control.oracle.lags}, but an oracle knows mini games only and "
@@ -99,6 +105,11 @@ class TrainConfig:
     def uses_oracle(self) -> bool:
         """Whether the control maps are not learnt but true: a diagnosis, not a result."""
         return self.control.oracle.lags > 0
+
+    def overlaps_on(self, device: str) -> bool:
+        """Whether the control models learn while the next rollout is collected."""
+        wanted = self.control.overlap == "on" or (self.control.overlap == "auto" and device == "cuda")
+        return wanted and self.tracks_control and not self.uses_oracle
 
     @property
     def warmup_iterations(self) -> int:
@@ -170,6 +181,17 @@ def debug(config: TrainConfig) -> TrainConfig:
     ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
     control = replace(mini_control(config.control), batch=8, warmup_steps=24)
     return replace(config, ppo=ppo, control=control, checkpoint_minutes=0.0, frames=min(config.frames, 96))
+
+
+def without_fast_paths(config: TrainConfig) -> TrainConfig:
+    """`--plain`: the same run as plainly as it can be computed: float32, kernel by kernel, one thing after another."""
+    execution = replace(config.control.execution, bf16="off", dense="off", fused="off", graph="off")
+    return replace(
+        config,
+        ppo=replace(config.ppo, precision="float32", cuda_graphs=False),
+        control=replace(config.control, overlap="off", execution=execution),
+        env=replace(config.env, groups=1) if isinstance(config.env, AtariConfig) else config.env,
+    )
 
 
 PRESETS = {"plain": plain, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}

@@ -3,7 +3,7 @@
   1. T times: the policy acts on frame t, the environments answer with frame t+1, the tracker judges its control
   2. each stream's reward is computed, scaled and turned into advantages
   3. PPO update
-  4. the rewards learn, then the control models
+  4. the rewards learn, then the control models, at once or during step 1 of the next iteration (`control.schedule`)
   5. everything finite? Then logs and, every few minutes, a checkpoint (`training.run`)
 
 During the warm-up of the play protocol actions are random and step 3 is left out; everything else is the same.
@@ -18,6 +18,7 @@ import torch
 
 from megareward.audit.oracle import NothingToLearn, OracleTracker
 from megareward.control.models import ControlModels
+from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
 from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.make import make_env
@@ -29,6 +30,7 @@ from megareward.ppo.policy import Policy, sample
 from megareward.ppo.update import PPO, Samples, mixed_precision
 from megareward.rewards.contract import World
 from megareward.rewards.mixing import ReturnScale
+from megareward.streams import Lanes
 from megareward.training import checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
@@ -43,12 +45,24 @@ class Trainer:
         """`env` replaces the game the config names; for tests and experiments."""
         self.config, self.device = config, device
         ppo = config.ppo
-        self.env = env or make_env(config.game, ppo.n_envs, config.env, hide_score=config.hides_score, device=device)
+        self.env = env or make_env(
+            config.game, ppo.n_envs, config.env, hide_score=config.hides_score, device=device, in_groups=True
+        )
         env = self.env
+        n_groups = getattr(env, "n_groups", 1)  # see `envs.groups`; everything else is one group
+        n = env.n_envs // n_groups
+        self.groups = [slice(start, start + n) for start in range(0, env.n_envs, n)]
+        overlaps = config.overlaps_on(device.type)
+        self.lanes = Lanes(device, enabled=overlaps)
         self.tracker: ControlTracker | OracleTracker | None = None
+        self.schedule: Schedule | None = None
         if config.tracks_control:
-            self.tracker = make_tracker(config, env, device, config.seed)
+            self.tracker = make_tracker(config, env, device, config.seed, n_groups)
             self.models = self.tracker.models
+            if isinstance(self.models, ControlModels):
+                learner = make_models(config, env, device, config.seed) if overlaps else self.models
+                self.schedule = Schedule(learner, self.models if overlaps else None, self.lanes)
+                self.models = learner
         world = World(env.n_envs, env.n_actions, env.frame_shape, device, config.seed)
         self.streams = config.spec.build(config.reward, world)
         with torch.random.fork_rng(devices=[]):
@@ -70,12 +84,17 @@ class Trainer:
         )
         self.ppo = PPO(self.policy, self.observe, ppo)
         self.now = torch.zeros((), dtype=torch.int64, device=device)
+        self.turn = torch.zeros((), dtype=torch.int64, device=device)
+        """The first environment of the group that acts."""
+        self._envs = torch.arange(env.n_envs, device=device)
         self.skilled = torch.ones((), device=device)
         self.clocks = torch.zeros(env.n_envs, env.n_actions, device=device)
         self.decide = Replay(self._decide, enabled=device.type == "cuda" and ppo.cuda_graphs)
         self.score_book = ScoreBook(env.n_envs)
         self.iteration = 0
         self.frames = 0
+        self.precise_clock = False
+        """Wait for the device at every lap of the clock: true shares of the time, at some cost in speed."""
 
     # The order of events -----------------------------------------------------------------------------------------
 
@@ -84,17 +103,24 @@ class Trainer:
         self._open(self.env.reset(self.config.seed))
 
     def _open(self, step: Step) -> None:
-        self.rollout.show(0, step)
-        if self.tracker is not None:
-            self._track(0)
+        with self.lanes.front():
+            self.rollout.show(0, step)
+            for group in range(len(self.groups)):
+                self._track(0, group)
 
     def iterate(self) -> tuple[dict[str, float], list[Episode]]:
         """One rollout and everything that is learnt from it."""
-        clock = Clock()
+        with self.lanes.front():
+            return self._iterate()
+
+    def _iterate(self) -> tuple[dict[str, float], list[Episode]]:
+        clock = Clock(self.precise_clock and self.device.type == "cuda")
         self.collect(clock)
         metrics: dict[str, Tensor] = {}
         if self.config.spec.trains_policy:
-            metrics |= self.learn()
+            samples = self.reward(metrics)
+            clock.lap("reward")
+            metrics |= self.learn(samples)
             clock.lap("learn")
             metrics |= self.update_rewards()
             clock.lap("reward")
@@ -103,7 +129,7 @@ class Trainer:
             clock.lap("control")
         self.rollout.roll()
         numbers = self.read(metrics)
-        clock.lap("learn")
+        clock.lap("learn")  # the device is waited for here, and PPO is what it does last
         per_step = self.env.n_envs * self.env.frame_skip
         episodes = self.score_book.close(self.frames, per_step)
         self.iteration += 1
@@ -112,46 +138,57 @@ class Trainer:
 
     @torch.no_grad()
     def collect(self, clock: "Clock") -> None:
-        """T steps: the policy acts on frame t, the environments answer with frame t+1."""
-        rollout, env = self.rollout, self.env
-        for t in range(rollout.T):
-            self.now.fill_(t)
-            self.skilled.fill_(float(not self.warming_up))
-            self.clocks.exponential_(generator=self.generator)
-            env.send(self.decide().to(env.device))
-            clock.lap("act")
-            step = env.recv()
-            clock.lap("emulate")
-            self.score_book.record(step)
-            rollout.show(t + 1, step)
-            if self.tracker is not None:
-                self._track(t + 1)
-                clock.lap("track")
-        if self.config.spec.trains_policy:
-            self.now.fill_(rollout.T)
-            rollout.values[rollout.T] = self._evaluate(self._at(self.now))[1]
+        """T steps: the policy acts on frame t, the environments answer with frame t+1.
 
-    def _decide(self) -> Int[Tensor, "N"]:
-        """Act on frame `now` with the dice in `clocks`; the decision goes into the rollout."""
-        logits, values = torch.zeros_like(self.clocks), torch.zeros_like(self.rollout.values[0])
+        Group by group, each in its turn: while one is answered, the others emulate. In between, the control models
+        learn from the rollout before.
+        """
+        rollout, env = self.rollout, self.env
+        self.skilled.fill_(float(not self.warming_up))
+        for t in range(rollout.T + 1):
+            self.now.fill_(t)
+            if t < rollout.T:
+                self.clocks.exponential_(generator=self.generator)
+            for group, rows in enumerate(self.groups):
+                if t > 0:
+                    step = env.recv()
+                    clock.lap("emulate")
+                    self.score_book.record(step)
+                    rollout.show(t, step, rows)
+                    self._track(t, group)
+                    clock.lap("track")
+                if t < rollout.T:
+                    self.turn.fill_(rows.start)
+                    actions = self.decide().to(env.device)
+                    clock.lap("act")
+                    env.send(actions)
+                    clock.lap("emulate")  # mini games play here, an emulator between here and `recv`
+            if self.schedule is not None and t < rollout.T:
+                self.schedule.go_on(rollout.T - t)
+                clock.lap("control")
         if self.config.spec.trains_policy:
-            learnt, values = self._evaluate(self._at(self.now))
+            rollout.values[rollout.T] = self._evaluate(self.now * env.n_envs + self._envs)[1]
+
+    def _decide(self) -> Int[Tensor, "n"]:
+        """One group acts on frame `now` with its dice of `clocks`; the decision goes into the rollout."""
+        envs = self.turn + self._envs[: self.groups[0].stop]
+        index, clocks = self.now * self.env.n_envs + envs, self.clocks[envs]
+        logits, values = torch.zeros_like(clocks), torch.zeros_like(self.rollout.values[0, : len(clocks)])
+        if self.config.spec.trains_policy:
+            learnt, values = self._evaluate(index)
             logits = learnt * self.skilled  # random while warming up
-        actions = sample(logits, self.clocks)
-        self.rollout.act(self.now, actions, log_prob_of(logits, actions), values)
+        actions = sample(logits, clocks)
+        self.rollout.act(index, actions, log_prob_of(logits, actions), values)
         return actions
 
-    def _track(self, t: int) -> None:
-        """What is under control at frame t, given the action that led there."""
-        assert self.tracker is not None
-        rollout = self.rollout
-        control = self.tracker.step(rollout.stack(t), rollout.actions[max(t - 1, 0)], rollout.first[t])
-        rollout.judge(t, control.direct, control.g, control.reward)
-
-    def _at(self, t: Int[Tensor, ""]) -> Int[Tensor, "N"]:
-        """The samples of frame t."""
-        N = self.env.n_envs
-        return t * N + torch.arange(N, device=self.device)
+    def _track(self, t: int, group: int) -> None:
+        """What a group has under control at frame t, given the action that led there."""
+        if self.tracker is None:
+            return
+        rollout, rows = self.rollout, self.groups[group]
+        actions, first = rollout.actions[max(t - 1, 0), rows], rollout.first[t, rows]
+        control = self.tracker.step(rollout.stack(t, rows), actions, first, group=group)
+        rollout.judge(t, control.direct, control.g, control.reward, rows)
 
     def observe(self, index: Int[Tensor, "B"]) -> tuple[UInt8[Tensor, "B C px_h px_w"], Tensor | None]:
         """What the policy sees of any samples of the rollout: the stack and, if it is shown, g as a picture."""
@@ -168,11 +205,10 @@ class Trainer:
     def warming_up(self) -> bool:
         return self.iteration < self.config.warmup_iterations
 
-    def learn(self) -> dict[str, Tensor]:
-        """Rewards, advantages, PPO."""
+    def reward(self, metrics: dict[str, Tensor]) -> Samples:
+        """Rewards and advantages: everything PPO learns from."""
         config, rollout = self.config.ppo, self.rollout
         recorded = rollout.recorded()
-        metrics: dict[str, Tensor] = {}
         advantages, returns = [], []
         for s, (stream, reward, normalise) in enumerate(self.streams):
             rewards = reward.compute(recorded).masked_fill(~recorded.real, 0.0)  # nothing is earned by a reset
@@ -193,9 +229,7 @@ class Trainer:
             advantages.append(stream.weight * advantage)
             returns.append(advantage + values[:-1])
             metrics[f"advantage/{stream.name}"] = advantage.abs().mean()
-        if self.warming_up:
-            return metrics
-        samples = Samples(
+        return Samples(
             actions=rollout.actions.flatten(),
             log_probs=rollout.log_probs.flatten(),
             values=rollout.values[:-1].flatten(0, 1),
@@ -203,9 +237,14 @@ class Trainer:
             returns=torch.stack(returns, dim=-1).flatten(0, 1),
             weight=recorded.real.flatten().float(),
         )
+
+    def learn(self, samples: Samples) -> dict[str, Tensor]:
+        """PPO; not during the warm-up."""
+        if self.warming_up:
+            return {}
         left = max(1.0 - self.iteration / self.config.iterations, 0.0)
         terms = self.ppo.update(samples, left, self.generator)
-        return metrics | {f"loss/{name}": term for name, term in terms.items()}
+        return {f"loss/{name}": term for name, term in terms.items()}
 
     def update_rewards(self) -> dict[str, Tensor]:
         recorded = self.rollout.recorded()
@@ -215,10 +254,17 @@ class Trainer:
         return metrics
 
     def update_control(self) -> dict[str, Tensor]:
+        """Hand the rollout to the control models. With overlap the metrics are those of the rollout before."""
         rollout = self.rollout
-        numbers = self.models.update(rollout.all_frames, rollout.actions, rollout.all_first)
-        numbers["control/g"] = float(rollout.g.sum(-1).mean())
-        return {name: torch.tensor(number, device=self.device) for name, number in numbers.items()}
+        metrics: dict[str, Tensor] = {}
+        if self.schedule is not None:
+            metrics |= self.schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here)
+        return metrics | {"control/g": rollout.g.sum(-1).mean()}
+
+    def settle(self) -> None:
+        """Finish what is under way before the run is saved, and make sure that it is worth saving."""
+        if self.schedule is not None:
+            self.read(self.schedule.settle())
 
     def read(self, metrics: dict[str, Tensor]) -> dict[str, float]:
         """Bring the metrics home in one transfer; stop the run if anything it learns from or with is not finite."""
@@ -236,6 +282,8 @@ class Trainer:
     # Saving ------------------------------------------------------------------------------------------------------
 
     def tensors(self) -> dict[str, Tensor]:
+        """Everything by name; work that is still under way is finished first."""
+        self.settle()
         parts: dict[str, dict[str, Tensor]] = {
             "policy": self.policy.state_dict(),
             "optimiser": checkpoint.optimiser_tensors(self.ppo.optimiser),
@@ -248,6 +296,8 @@ class Trainer:
             parts[f"scale.{i}"] = self.scales[i].state_dict()
         if self.tracker is not None:
             parts |= {"control": self.models.state_dict(), "tracker": self.tracker.state_dict()}
+        if self.schedule is not None:
+            parts["schedule"] = self.schedule.state_dict()
         return {name: t for prefix, part in parts.items() for name, t in checkpoint.prefixed(prefix, part).items()}
 
     def state(self) -> dict[str, Any]:
@@ -278,6 +328,8 @@ class Trainer:
             self.scales[i].load_state_dict(part(tensors, f"scale.{i}"))
         if self.tracker is not None:
             self.models.load_state_dict(part(tensors, "control"))
+        if self.schedule is not None:
+            self.schedule.load_state_dict(part(tensors, "schedule"))
         self.generator.set_state(tensors["dice.state"])
         self.iteration, self.frames = state["iteration"], state["frames"]
         env_state = part(tensors, "env")
@@ -295,13 +347,16 @@ class Trainer:
 
 
 def make_tracker(
-    config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int
+    config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int, n_groups: int = 1
 ) -> ControlTracker | OracleTracker:
     """What judges control: models that learn, or, where the config asks for this diagnosis, an oracle."""
     if config.uses_oracle:
         return OracleTracker(env, config.control)
-    models = ControlModels(config.control, env.frame_shape, env.n_actions, device, seed)
-    return ControlTracker(models, env.n_envs, seed)
+    return ControlTracker(make_models(config, env, device, seed), env.n_envs, seed, n_groups)
+
+
+def make_models(config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int) -> ControlModels:
+    return ControlModels(config.control, env.frame_shape, env.n_actions, device, seed)
 
 
 def as_channel(g: Float[Tensor, "B HW"], models: ControlModels | NothingToLearn) -> Float[Tensor, "B 1 px_h px_w"]:
@@ -322,13 +377,20 @@ class NotFiniteError(RunError):
 
 
 class Clock:
-    """Seconds of one iteration by what they were spent on."""
+    """Seconds of one iteration by what they were spent on.
 
-    def __init__(self) -> None:
+    A GPU works behind the host's back, so the host's own time says where it waited rather than for what. With `waits`
+    every lap ends when the lane of the caller is empty; the back lane goes on.
+    """
+
+    def __init__(self, waits: bool = False) -> None:
         self.seconds: dict[str, float] = {}
+        self.waits = waits
         self.then = time.perf_counter()
 
     def lap(self, name: str) -> None:
+        if self.waits:
+            torch.cuda.current_stream().synchronize()
         now = time.perf_counter()
         key = f"seconds/{name}"
         self.seconds[key] = self.seconds.get(key, 0.0) + now - self.then

@@ -37,43 +37,56 @@ class Rollout:
         self.growth = torch.zeros(T, n_envs, device=device)
         self._back = torch.arange(self.history, -1, -1, device=device)  # (stack,) oldest first
         self._envs = torch.arange(n_envs, device=device)
-        pinned = device.type == "cuda"
-        self._staging = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, pin_memory=pinned) if pinned else None
+        self._first_here: Bool[Tensor, "T_plus_1 N"] | None = torch.zeros(T + 1, n_envs, dtype=torch.bool)
+        self._staging: tuple[Tensor, Tensor] | None = None
+        if device.type == "cuda":  # the device takes at its own pace what lies in pinned memory
+            frames = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, pin_memory=True)
+            self._staging = frames, torch.zeros(n_envs, 3, dtype=torch.bool, pin_memory=True)
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
-    def show(self, t: int, step: Step) -> None:
-        """Frame t, as the environments sent it."""
-        frames = step.frames
+    def show(self, t: int, step: Step, rows: slice = slice(None)) -> None:
+        """Frame t, as the environments sent it; all of them, or those in `rows`."""
+        frames, flags = step.frames, torch.stack([step.first, step.terminated, step.truncated], -1)  # (B, 3)
+        if flags.device.type == "cpu" and self._first_here is not None:
+            self._first_here[t, rows] = step.first
+        else:
+            self._first_here = None
         if self._staging is not None and frames.device.type == "cpu":
-            frames = self._staging.copy_(frames)  # free again: the actions of this step were waited for
-        self.all_frames[self.history + t].copy_(frames, non_blocking=True)
-        self.flags[t].copy_(torch.stack([step.first, step.terminated, step.truncated]), non_blocking=True)
-        before = self.age[t - 1] if t > 0 else torch.zeros_like(self.age[0])
-        self.age[t] = (before + 1).clamp(max=self.history) * ~self.flags[t, 0]
+            # Free again: since they were last written, actions of these environments were waited for.
+            frames = self._staging[0][rows].copy_(frames)
+            flags = self._staging[1][rows].copy_(flags).to(self.device, non_blocking=True)
+        self.all_frames[self.history + t, rows].copy_(frames, non_blocking=True)
+        self.flags[t, :, rows] = flags.T
+        before = self.age[t - 1, rows] if t > 0 else torch.zeros_like(self.age[0, rows])
+        self.age[t, rows] = (before + 1).clamp(max=self.history) * ~self.flags[t, 0, rows]
         if self.r_ext is not None and t > 0:
-            self.r_ext[t - 1].copy_(step.rewards, non_blocking=True)
+            self.r_ext[t - 1, rows].copy_(step.rewards, non_blocking=True)
 
     def act(
         self,
-        t: Int[Tensor, ""],
-        actions: Int[Tensor, "N"],
-        log_probs: Float[Tensor, "N"],
-        values: Float[Tensor, "N S"],
+        index: Int[Tensor, "B"],
+        actions: Int[Tensor, "B"],
+        log_probs: Float[Tensor, "B"],
+        values: Float[Tensor, "B S"],
     ) -> None:
-        """What was decided at frame t. As t lies on the device, this can be part of a CUDA graph."""
-        at = t.reshape(1)
-        self.actions.index_copy_(0, at, actions[None])
-        self.log_probs.index_copy_(0, at, log_probs[None])
-        self.values.index_copy_(0, at, values[None])
+        """What was decided in the samples index = t * N + n. As it lies on the device, a CUDA graph can do this."""
+        self.actions.view(-1).index_copy_(0, index, actions)
+        self.log_probs.view(-1).index_copy_(0, index, log_probs)
+        self.values.flatten(0, 1).index_copy_(0, index, values)
 
     def judge(
-        self, t: int, direct: Float[Tensor, "N HW"], g: Float[Tensor, "N HW"], growth: Float[Tensor, "N"]
+        self,
+        t: int,
+        direct: Float[Tensor, "B HW"],
+        g: Float[Tensor, "B HW"],
+        growth: Float[Tensor, "B"],
+        rows: slice = slice(None),
     ) -> None:
         """What the control tracker says of frame t, and of the transition that led to it."""
-        self.direct[t], self.g[t] = direct, g
+        self.direct[t, rows], self.g[t, rows] = direct, g
         if t > 0:
-            self.growth[t - 1] = growth
+            self.growth[t - 1, rows] = growth
 
     def roll(self) -> None:
         """The newest frame, with what a stack needs of its past, becomes frame 0 of the next rollout."""
@@ -102,9 +115,14 @@ class Rollout:
         before = torch.arange(self.history, 0, -1, device=self.device)[:, None] == self.age[0]  # (history, N)
         return torch.cat([before, self.first])
 
-    def stack(self, t: int | Int[Tensor, ""]) -> UInt8[Tensor, "N stack px_h px_w"]:
-        """What the policy sees at frame t."""
-        return self.stacks(t * self.n_envs + self._envs)
+    @property
+    def first_here(self) -> Bool[Tensor, "T N"] | None:
+        """`first` of the T new frames on the CPU, if the environments live there: to be read without waiting."""
+        return None if self._first_here is None else self._first_here[1:]
+
+    def stack(self, t: int | Int[Tensor, ""], rows: slice = slice(None)) -> UInt8[Tensor, "B stack px_h px_w"]:
+        """What the policy sees at frame t; in all environments, or in `rows`."""
+        return self.stacks(t * self.n_envs + self._envs[rows])
 
     def stacks(self, index: Int[Tensor, "B"]) -> UInt8[Tensor, "B stack px_h px_w"]:
         """The same for any samples of the flattened rollout, index = t * N + n.

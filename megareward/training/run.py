@@ -56,6 +56,8 @@ def carry_on(
 ) -> None:
     """Train until the frames are done, the minutes are over, or the user stops it. The folder always resumes."""
     begun, config = time.monotonic(), trainer.config
+    if trainer.device.type == "cuda":
+        torch.set_num_threads(1)  # the cores belong to the emulator; the arithmetic is elsewhere
     folder.lock()
     try:
         with full_disk_explained(folder.path):
@@ -67,13 +69,15 @@ def carry_on(
             with closing(logger), stop_signals() as stopped:
                 saved_at = time.monotonic()
                 while trainer.iteration < config.iterations:
-                    numbers, episodes = _iterate(trainer, folder)
+                    with not_finite_explained(trainer, folder):
+                        numbers, episodes = trainer.iterate()
                     logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
                     now = time.monotonic()
                     out_of_time = minutes is not None and now - begun > 60 * minutes
                     done = trainer.iteration == config.iterations
                     if done or stopped or out_of_time or now - saved_at >= 60 * config.checkpoint_minutes:
-                        _save(trainer, folder)
+                        with not_finite_explained(trainer, folder):
+                            _save(trainer, folder)
                         saved_at = time.monotonic()
                     if stopped or out_of_time:
                         why = f"Stopped by {stopped[0]}" if stopped else f"Stopped after {minutes:g} minutes"
@@ -105,9 +109,10 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
 
 
-def _iterate(trainer: Trainer, folder: RunFolder) -> Any:
+@contextmanager
+def not_finite_explained(trainer: Trainer, folder: RunFolder) -> Iterator[None]:
     try:
-        return trainer.iterate()
+        yield
     except NotFiniteError as broken:
         saved = list_checkpoints(folder.checkpoints)
         good = f"The last good checkpoint is {saved[-1]}; resume it, or" if saved else "Nothing was saved yet;"

@@ -35,7 +35,7 @@ class ScoreBook:
         self._rows: list[torch.Tensor] = []
 
     def record(self, step: Step) -> None:
-        """Remember one step; nothing is read back from the device yet."""
+        """Remember one step of all environments, or of a group that takes its turn; nothing is read back yet."""
         flags = [step.episode_over, step.truncated & step.episode_over, step.first]
         self._rows.append(torch.stack([step.rewards.double(), *(f.double() for f in flags)]))
 
@@ -43,7 +43,9 @@ class ScoreBook:
         """Read back everything recorded since the last call, which began at `frames` frames."""
         if not self._rows:
             return []
-        rows = torch.stack(self._rows).cpu().numpy()  # (T, 4, N)
+        groups = len(self.running) // self._rows[0].shape[1]
+        turns = torch.stack(self._rows).unflatten(0, (-1, groups))  # (T, groups, 4, n)
+        rows = turns.transpose(1, 2).flatten(2).cpu().numpy()  # (T, 4, N)
         self._rows = []
         finished: list[Episode] = []
         for t, (rewards, over, cut, first) in enumerate(rows):

@@ -1,31 +1,21 @@
-"""Control models on mini games: train them by random play, watch them, and know the truth from cloned states.
+"""Control models on mini games: train them by random play, watch them, and know the truth from cloned states."""
 
-python tests/learning/mini_control.py docs/images      # trains and draws the pictures of docs/paper.md
-"""
-
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
+from megareward.control.config import ControlConfig, mini
 from megareward.control.models import ControlModels
 from megareward.control.tracker import Control, ControlTracker
 from megareward.envs.mini import mini_config
 from megareward.envs.mini.base import MiniGame
 from megareward.envs.mini.games import make_mini
 
-LEARNER = ControlConfig(
-    adm=AdmConfig(),
-    rtm=RtmConfig(channels=8, features=64, gamma_features=32, anchor=0.0),
-    learning_rate=3e-3,
-    batch=32,
-    normalise_frames=5000,
-)
-"""Small and quick: 8-pixel cells need no 1024 features, and minutes on a CPU need a larger step than 1e-4."""
+LEARNER = replace(mini(ControlConfig()), fraction=1.0)
+"""The settings of mini games; every transition is used twice, so that minutes are enough."""
 
 Policy = Callable[[MiniGame, torch.Generator], Tensor]
 

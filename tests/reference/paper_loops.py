@@ -117,9 +117,13 @@ def adm(model: ADM, grid: Grid, before: Tensor, now: Tensor, actions: list[int],
 
 
 def rtm(
-    model: RTM, grid: Grid, source: Tensor, actions: list[int], target: Tensor, scale: float, training: bool
-) -> dict[str, Tensor]:
-    """Eq. 6-8 with its loss. `source` (N, H, W, stack, rows, columns), `target` (N, H, W, rows, columns)."""
+    model: RTM, grid: Grid, source: Tensor, actions: list[int], target: Tensor, scale: float, training: bool,
+    only: list[list[int]] | None = None,
+) -> dict[str, Tensor]:  # fmt: skip
+    """Eq. 6-8 with its loss. `source` (N, H, W, stack, rows, columns), `target` (N, H, W, rows, columns).
+
+    `only`: the (n, h, w) whose losses count, if not all.
+    """
     N, n_actions = len(actions), model.phi.interaction.action.in_features
     pairs = [
         (n, h, w, h_, w_)
@@ -153,25 +157,34 @@ def rtm(
         alpha.update(zip(row, weights, strict=True))
 
     products = interaction(model.phi.interaction)
-    if model.config.phi_pairs == "attended" and not model.config.source_loss:
+    blended = model.config.loss == "blend"
+    if model.config.phi_pairs == "attended" and not model.config.source_loss and blended:
         products = {pair: p for pair, p in products.items() if alpha[pair] > 0}
     drawn = through(products, model.phi.decoder.layers, training)
 
     loss = torch.zeros((), dtype=torch.float64)
     predictions = torch.zeros_like(target)
+    pixels = target[0, 0, 0].numel()
+    n_cells = len(only) if only else N * grid.n_cells
     for n, h, w in itertools.product(range(N), range(grid.H), range(grid.W)):
+        if only and [n, h, w] not in only:
+            continue
         prediction = torch.zeros_like(target[0, 0, 0])
+        likelihood = torch.zeros((), dtype=torch.float64)
         for h_ in range(grid.H):
             for w_ in range(grid.W):
                 pair = (n, h, w, h_, w_)
                 if pair in drawn:  # Eq. 6
-                    prediction = prediction + alpha[pair] * scale * torch.tanh(drawn[pair][0])
-        loss = loss + ((prediction - target[n, h, w]) ** 2).sum() / target.numel()
-        if model.config.source_loss:
-            for h_ in range(grid.H):
-                for w_ in range(grid.W):
-                    error = (scale * torch.tanh(drawn[n, h, w, h_, w_][0]) - target[n, h, w]) ** 2
-                    loss = loss + model.config.source_loss * error.sum() / (target.numel() * grid.n_cells)
+                    guess = scale * torch.tanh(drawn[pair][0])
+                    prediction = prediction + alpha[pair] * guess
+                    error = ((guess - target[n, h, w]) ** 2).sum()
+                    likelihood = likelihood + alpha[pair].clamp(min=1e-9) * torch.exp(-error / 2)
+                    if model.config.source_loss:
+                        loss = loss + model.config.source_loss * error / (n_cells * grid.n_cells * pixels)
+        if blended:
+            loss = loss + ((prediction - target[n, h, w]) ** 2).sum() / (n_cells * pixels)
+        else:
+            loss = loss - torch.log(likelihood) / (n_cells * pixels)
         predictions[n, h, w] = prediction.detach()
     relation = torch.stack([alpha[pair] for pair in pairs]).reshape(N, grid.n_cells, grid.n_cells)
     return {"prediction": predictions, "relation": relation, "loss": loss}

@@ -80,6 +80,7 @@ def test_adm_equals_equations_1_to_4_as_loops(grid, attention, place, training):
 
 def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
     torch.manual_seed(4)
+    options = {"loss": "blend", "source_loss": 0.0, "gamma_sees_target": False} | options
     config = RtmConfig(channels=2, features=9, gamma_features=11, stack=STACK, **options)  # type: ignore[arg-type]
     model = prepared(RTM(grid, config, A), training)
     with torch.no_grad():
@@ -92,29 +93,46 @@ def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("sees_target", [False, True], ids=["table", "eq7"])
 @pytest.mark.parametrize(
-    ("attention", "phi_pairs", "source_loss"),
+    ("attention", "phi_pairs", "loss", "source_loss"),
     [
-        ("sparsemax", "attended", 0.0),
-        ("sparsemax", "all", 0.0),
-        ("sparsemax", "attended", 0.3),
-        ("softmax", "all", 0.0),
+        ("sparsemax", "attended", "blend", 0.0),
+        ("sparsemax", "all", "blend", 0.0),
+        ("sparsemax", "attended", "blend", 0.3),
+        ("softmax", "all", "blend", 0.0),
+        ("softmax", "all", "mixture", 0.3),
+        ("sparsemax", "attended", "mixture", 0.0),
     ],
 )
 @pytest.mark.parametrize("grid", GRIDS, ids=ids)
-def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, source_loss, sees_target, training):
-    options = {"attention": attention, "phi_pairs": phi_pairs, "source_loss": source_loss}
+def test_rtm_equals_equations_6_to_8_as_loops(grid, attention, phi_pairs, loss, source_loss, sees_target, training):
+    options = {"attention": attention, "phi_pairs": phi_pairs, "loss": loss, "source_loss": source_loss}
     model = small_rtm(grid, training, **options, gamma_sees_target=sees_target)
     source, target, actions, scale = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3], 2.5
 
-    output = model(rows(source), torch.tensor(actions), rows(target), scale)
+    output = model(rows(source), torch.tensor(actions), rows(target))
     loss = sum(model.losses(output, rows(target), scale).values())
     expected = paper_loops.rtm(model, grid, source, actions, target, scale, training)
 
     assert ((output.relation == 0).any()) == (attention == "sparsemax")
     torch.testing.assert_close(output.relation, expected["relation"], **TOLERANCE)
-    torch.testing.assert_close(output.prediction, rows(expected["prediction"]), **TOLERANCE)
+    torch.testing.assert_close(model.predict(output, scale), rows(expected["prediction"]), **TOLERANCE)
     torch.testing.assert_close(loss, expected["loss"], **TOLERANCE)
     assert_same_gradients(gradients(model, loss), gradients(model, expected["loss"]))
+
+
+@pytest.mark.parametrize("loss", ["blend", "mixture"])
+def test_drawing_a_few_cells_gives_the_losses_of_these_cells(loss):
+    grid = GRIDS[0]
+    model = small_rtm(grid, False, attention="softmax", loss=loss, source_loss=0.3)
+    source, target, actions = cells(grid, STACK, seed=5), cells(grid, seed=6), [1, 3, 0, 6, 3]
+    targets = torch.tensor([[0, 2, 3], [1, 4, 5], [0, 1, 2], [2, 3, 5], [0, 3, 4]])
+    output = model(rows(source), torch.tensor(actions), rows(target), targets)
+    losses = model.losses(output, rows(target), 2.5)
+
+    drawn = [[n, i // grid.W, i % grid.W] for n, chosen in enumerate(targets.tolist()) for i in chosen]
+    expected = paper_loops.rtm(model, grid, source, actions, target, 2.5, training=False, only=drawn)
+    torch.testing.assert_close(sum(losses.values()), expected["loss"], **TOLERANCE)
+    assert_same_gradients(gradients(model, sum(losses.values())), gradients(model, expected["loss"]))
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])

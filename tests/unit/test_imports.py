@@ -16,14 +16,15 @@ ALLOWED: dict[str, set[str]] = {
     "types": set(),
     "quantities": {"errors"},
     "graphs": set(),
+    "streams": set(),
     "envs": {"envs", "errors", "types"},
     "ppo": {"ppo", "graphs", "errors", "types"},
-    "control": {"control", "graphs", "errors", "types"},
+    "control": {"control", "graphs", "streams", "errors", "types"},
     "rewards": {"rewards", "control", "ppo.config", "graphs", "errors", "types"},
     "audit.branches": {"control", "envs", "types"},
     "audit.oracle": {"audit.branches", "control", "envs", "errors", "types"},
     "training": {
-        *("training", "rewards", "control", "ppo", "envs", "graphs", "quantities", "errors", "types"),
+        *("training", "rewards", "control", "ppo", "envs", "graphs", "streams", "quantities", "errors", "types"),
         "audit.oracle",  # a diagnosis that takes the tracker's place; the rest of the audit stands on top of training
     },
     "integration": {"integration", "rewards", "control", "envs", "errors", "types"},

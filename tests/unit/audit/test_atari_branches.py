@@ -17,7 +17,7 @@ LAGS, GRID = 4, (4, 7)
 
 def record(rom, T, seed=5):
     """One episode as the vector emulator plays it, after a random start."""
-    env = Atari(rom, 1, AtariConfig(), hide_score=True)
+    env = Atari(rom, 1, AtariConfig(fire_after_life=False), hide_score=True)
     rng = np.random.default_rng(seed)
     frames, actions = [env.reset(seed).frames[0].numpy()], rng.integers(env.n_actions, size=T)
     for action in actions:
@@ -25,7 +25,7 @@ def record(rom, T, seed=5):
         frames.append(env.recv().frames[0].numpy())
     env.close()
     own_seed = int(np.random.SeedSequence(seed).generate_state(1)[0] >> 1)
-    return Recording(rom, AtariConfig(), True, own_seed, np.stack(frames), actions)
+    return Recording(rom, AtariConfig(fire_after_life=False), True, own_seed, np.stack(frames), actions)
 
 
 def played(emulator, start, actions):

@@ -28,7 +28,7 @@ def vector_frames(rom, config, seed, actions):
 
 
 def random_actions(rom, seed):
-    n_actions = len(Emulator(rom, AtariConfig(), hide_score=False, seed=0).actions)
+    n_actions = len(Emulator(rom, AtariConfig(fire_after_life=False), hide_score=False, seed=0).actions)
     return np.random.default_rng(seed).integers(n_actions, size=STEPS)
 
 
@@ -37,7 +37,13 @@ def own_seed(seed):
 
 
 @pytest.mark.parametrize("rom", GAMES)
-@pytest.mark.parametrize("config", [AtariConfig(noop_max=1), AtariConfig(noop_max=1, px=60, frame_skip=3)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        AtariConfig(fire_after_life=False, noop_max=1),
+        AtariConfig(fire_after_life=False, noop_max=1, px=60, frame_skip=3),
+    ],
+)
 def test_every_frame_equals_the_vector_emulators(rom, config):
     actions = random_actions(rom, seed=3)
     expected = vector_frames(rom, config, 5, actions)
@@ -51,7 +57,9 @@ def test_every_frame_equals_the_vector_emulators(rom, config):
 
 
 def test_an_episode_opens_the_same_however_often_it_is_begun():
-    emulator = Emulator("demon_attack", AtariConfig(), hide_score=True, seed=own_seed(5))  # one that reads the timer
+    emulator = Emulator(
+        "demon_attack", AtariConfig(fire_after_life=False), hide_score=True, seed=own_seed(5)
+    )  # one that reads the timer
     actions = random_actions("demon_attack", seed=3)[:30]
 
     def played(n_noops):
@@ -64,7 +72,7 @@ def test_an_episode_opens_the_same_however_often_it_is_begun():
 
 
 def test_a_restored_game_goes_on_as_it_did_and_shows_the_same_frames():
-    emulator = Emulator("breakout", AtariConfig(), hide_score=True, seed=1)
+    emulator = Emulator("breakout", AtariConfig(fire_after_life=False), hide_score=True, seed=1)
     emulator.start(3)
     actions = random_actions("breakout", seed=2)
     for action in actions[:40]:
@@ -79,7 +87,7 @@ def test_a_restored_game_goes_on_as_it_did_and_shows_the_same_frames():
 
 
 def test_changed_pixels_are_those_of_the_whole_frames_and_never_in_the_score():
-    emulator = Emulator("pong", AtariConfig(), hide_score=True, seed=1)
+    emulator = Emulator("pong", AtariConfig(fire_after_life=False), hide_score=True, seed=1)
     rng = np.random.default_rng(0)
     before = emulator.start(0)
     score = ~emulator._visible[0]

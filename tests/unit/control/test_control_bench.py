@@ -20,7 +20,8 @@ GRID, N, A = Grid(2, 3, 42, 36), 5, 7
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 def test_the_plain_form_gives_the_same_numbers_and_gradients_as_ours(phi_pairs, training):
     torch.manual_seed(0)
-    config = RtmConfig("sparsemax", channels=2, features=9, gamma_features=11, phi_pairs=phi_pairs)
+    paper = {"loss": "blend", "source_loss": 0.0, "targets": 1.0, "gamma_sees_target": False}
+    config = RtmConfig("sparsemax", channels=2, features=9, gamma_features=11, phi_pairs=phi_pairs, **paper)
     model = RTM(GRID, config, A).double().train(training)
     with torch.no_grad():
         model.gamma.head[-1].weight *= 20 if training else 2000  # so that some pairs get nothing
@@ -29,9 +30,11 @@ def test_the_plain_form_gives_the_same_numbers_and_gradients_as_ours(phi_pairs, 
     results = []
     for form in (RTM, bench.PlainRTM):
         model.__class__ = form
-        output = model(source, actions, None, 2.0)
+        output = model(source, actions)
         loss = model.losses(output, target, 2.0)["transition"]
-        results.append([output.prediction, output.relation, *torch.autograd.grad(loss, list(model.parameters()))])
+        results.append(
+            [model.predict(output, 2.0), output.relation, *torch.autograd.grad(loss, list(model.parameters()))]
+        )
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-8, atol=1e-10)
     assert (results[0][1] == 0).any()

@@ -26,7 +26,10 @@ def test_no_transition_into_the_first_frame_of_an_episode_is_real():
 
 def test_a_transition_is_its_stack_its_action_and_the_next_frame():
     r = rollout(first_at=[(4, 1)])
-    batch = r.gather(torch.tensor([[5, 1], [2, 0], [4, 2], [4, 1]]), K=3)
+    replay = Replay(size=1, stack=3)
+    replay.add(*r)
+    rows = r.real().tolist()
+    batch = replay.gather(torch.tensor([rows.index(row) for row in ([5, 1], [2, 0], [4, 2], [4, 1])]))
     assert batch.stack[..., 0, 0].tolist() == [[41, 41, 51], [0, 10, 20], [22, 32, 42], [41, 41, 41]]
     assert batch.now[..., 0, 0].tolist() == [61, 30, 52, 51]
     assert batch.actions.tolist() == [51, 20, 42, 41]
@@ -34,8 +37,10 @@ def test_a_transition_is_its_stack_its_action_and_the_next_frame():
 
 
 def test_without_history_the_oldest_frame_stands_in_for_the_missing_ones():
-    batch = rollout(first_at=[], P=0).gather(torch.tensor([[0, 2], [1, 2]]), K=4)
-    assert batch.stack[..., 0, 0].tolist() == [[2, 2, 2, 2], [2, 2, 2, 12]]
+    r = rollout(first_at=[], P=0)
+    pictures = r.pictures(torch.tensor([[0, 2], [1, 2]]), K=4)
+    shown = r.frames.flatten(0, 1)[pictures, 0, 0].tolist()
+    assert shown == [[2, 2, 2, 2, 12], [2, 2, 2, 12, 22]]  # the stack, then the frame it led to
 
 
 def test_episode_starts_and_stack_times():
@@ -49,13 +54,42 @@ def test_a_draw_takes_each_real_transition_of_the_newest_rollouts_at_most_once()
     for i in range(3):
         replay.add(*rollout(first_at=[(4 + i, 1)], offset=100 * (i == 2)))
     rows = replay.draw(1.0, torch.Generator().manual_seed(0))
-    assert len(rows) == len({tuple(row) for row in rows.tolist()}) == 2 * (T * N - 1)
+    assert len(rows) == len(set(rows.tolist())) == 2 * (T * N - 1)
     batch = replay.gather(rows)
     actions = sorted(batch.actions.tolist())
     expected = sorted(a for r in list(replay.rollouts) for a in (r.actions[t - P, n].item() for t, n in r.real()))
     assert actions == expected
     assert torch.equal(batch.stack[:, -1, 0, 0] + 10, batch.now[:, 0, 0])
     assert len(replay.draw(0.25, torch.Generator().manual_seed(0))) == round(0.25 * len(rows))
+
+
+def test_batches_are_a_draw_in_parts_without_the_remainder():
+    replay = Replay(size=2, stack=1)
+    for _ in range(2):
+        replay.add(*rollout(first_at=[(4, 1)]))
+    drawn = replay.draw(0.9, torch.Generator().manual_seed(3))
+    parts = replay.batches(0.9, 7, torch.Generator().manual_seed(3))
+    assert [len(part) for part in parts] == [7] * (len(drawn) // 7)
+    for i, part in enumerate(parts):
+        assert sorted(part.tolist()) == sorted(drawn[7 * i : 7 * i + 7].tolist())
+        from_newer = part >= T * N - 1  # rollout by rollout
+        assert torch.equal(from_newer, from_newer.sort().values)
+
+
+@pytest.mark.parametrize(("n_real", "expected"), [(0, []), (1, []), (2, [2]), (5, [5]), (6, [6])])
+def test_too_few_transitions_for_a_batch_make_a_smaller_one_but_one_alone_makes_none(n_real, expected):
+    replay = Replay(size=1, stack=1)
+    r = rollout(first_at=[(t, n) for t in range(P + 1, P + T + 1) for n in range(N)][n_real:])
+    replay.add(*r)
+    assert [len(part) for part in replay.batches(1.0, 6, torch.Generator())] == expected
+
+
+def test_flags_that_the_host_knows_already_give_the_same_transitions():
+    r = rollout(first_at=[(4, 1), (7, 2)])
+    asked, told = Replay(size=1, stack=2), Replay(size=1, stack=2)
+    asked.add(*r)
+    told.add(*r, first_here=r.first[P + 1 :].clone())
+    assert all(torch.equal(one, two) for one, two in zip(asked.table(), told.table(), strict=True))
 
 
 def test_the_replay_keeps_copies():

@@ -242,8 +242,20 @@ def test_a_lost_life_is_terminal_but_the_game_goes_on():
         end = int(over[:, n].argmax())
         assert end > 0
         assert terminated[: end + 1, n].sum() == 5  # five balls, the last one together with the game
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_after_a_lost_life_the_ball_is_served_for_the_agent_and_a_new_stretch_of_play_begins(serves):
+    with atari("breakout", 2, fire_after_life=serves) as env:
+        stream = [env.reset(0)]
+        for _ in range(300):
+            env.send(torch.zeros(2, dtype=torch.int64))  # an agent that never presses anything
+            stream.append(env.recv())
+    terminated, over, first = (stacked(stream, name) for name in ("terminated", "episode_over", "first"))
     only_a_life = terminated & ~over
-    assert not stacked(stream, "first")[1:][only_a_life[:-1]].any()
+    assert (first[1:] == (only_a_life | over)[:-1]).all() if serves else not first[1:][only_a_life[:-1]].any()
+    assert over.any(0).all() == serves  # else it waits for ever with four balls left
+    assert terminated.any(0).all()
 
 
 def test_a_lost_life_can_be_passed_over():

@@ -204,7 +204,8 @@ def own_trainer(method: str, T: int, control: ControlConfig, reels: list[list[Ep
     def decide() -> torch.Tensor:
         actions = torch.from_numpy(batch.vector.projector.actions())
         nothing = torch.zeros(N)
-        trainer.rollout.act(trainer.now, actions, nothing, torch.zeros_like(trainer.rollout.values[0]))
+        index = trainer.now * N + torch.arange(N)
+        trainer.rollout.act(index, actions, nothing, torch.zeros_like(trainer.rollout.values[0]))
         return actions
 
     trainer.decide = decide

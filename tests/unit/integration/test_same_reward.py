@@ -45,7 +45,7 @@ def own_rewards(trainer) -> torch.Tensor:
 
 def learn(trainer) -> None:
     """The rest of an iteration."""
-    trainer.learn()
+    trainer.learn(trainer.reward({}))
     trainer.update_rewards()
     if trainer.tracker is not None:
         trainer.update_control()

@@ -82,7 +82,7 @@ def test_decisions_are_written_to_their_own_moment_and_environment():
     rollout = filled()
     for t in range(T):
         numbers = N * t + torch.arange(N)
-        rollout.act(torch.tensor(t), numbers, -numbers.float(), numbers[:, None] + torch.tensor([0.0, 0.5]))
+        rollout.act(numbers, numbers, -numbers.float(), numbers[:, None] + torch.tensor([0.0, 0.5]))
     order = torch.arange(T * N).reshape(T, N)
     assert torch.equal(rollout.actions, order)
     assert torch.equal(rollout.log_probs, -order.float())

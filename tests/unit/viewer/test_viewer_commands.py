@@ -88,8 +88,9 @@ def test_a_run_without_maps_has_no_case_study(tmp_path, capsys):
 def test_play_ends_with_the_place_of_its_report(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(play, "EPISODES", 2)
-    monkeypatch.setattr(play, "with_preset", lambda config, preset: small("extrinsic", frames=600))
+    monkeypatch.setattr(play, "with_preset", lambda config, preset: small("mega", frames=600))
     assert play.main() == 0
+    assert {"curve.png", "control.png", "watch.html"} <= {file.name for file in (tmp_path / "runs" / "play").iterdir()}
     report = tmp_path / "runs" / "play" / "report.html"
     assert capsys.readouterr().out.splitlines()[-1] == f"The report, for any browser: {report.as_uri()}"
     text = report.read_text()

@@ -1,0 +1,89 @@
+"""When the control models learn from a rollout, and with which weights the tracker judges meanwhile.
+
+    overlap off   collect rollout k, learn from it, collect rollout k + 1 with what was learnt
+    overlap on    while rollout k + 1 is collected, learn from rollout k. The tracker judges rollout k + 1 with a copy,
+                  the judge, that has learnt from the rollouts up to k - 1: one rollout less than without overlap.
+
+The judge changes between rollouts only. What is learnt, and in which order, depends on the rollouts and on nothing
+else, so a gradient step can be taken at any moment: on a GPU in the back lane, while the emulator works; on a CPU in
+the same gaps, one after the other, with the same result.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from megareward.control.lesson import Lesson, Metrics
+from megareward.control.models import ControlModels
+from megareward.streams import Lanes
+from megareward.types import Bool, Int, Tensor, UInt8
+
+
+class Schedule:
+    """Models that learn, and the judge that follows them one rollout behind (or none: then they judge themselves)."""
+
+    def __init__(self, models: ControlModels, judge: ControlModels | None, lanes: Lanes) -> None:
+        self.models, self.judge, self.lanes = models, judge, lanes
+        self._lesson: Lesson | None = None
+        self._learnt: Metrics = {}
+        """Of the newest lesson that is over."""
+
+    def take(
+        self,
+        frames: UInt8[Tensor, "L N px_h px_w"],
+        actions: Int[Tensor, "T N"],
+        first: Bool[Tensor, "L N"],
+        first_here: Bool[Tensor, "T N"] | None = None,
+    ) -> Metrics:
+        """A rollout is over. Returns what there is to say of the newest lesson: this one, or with a judge the last."""
+        if self.judge is None:
+            metrics = self.models.study(frames, actions, first, first_here).finish()
+            self.models.modules.eval()
+            return metrics
+        metrics = self.settle()
+        with torch.no_grad():
+            self.judge.follow(self.models)
+        self._lesson = self.models.study(frames, actions, first, first_here)  # copied before the next frame comes
+        return metrics
+
+    def go_on(self, moments_left: int) -> None:
+        """Time to learn something, which comes as many times until the rollout is over."""
+        if self._lesson is not None:
+            with self.lanes.back(), torch.enable_grad():  # whoever plays has no need of gradients
+                self._lesson.go_on(moments_left)
+
+    def settle(self) -> Metrics:
+        """Learn what is left of the lesson. Whatever is launched afterwards sees the result."""
+        if self._lesson is not None:
+            with self.lanes.back(), torch.enable_grad():
+                self._learnt = self._lesson.finish()
+            self._lesson = None
+        self.lanes.join()
+        return self._learnt
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Beside the models' own state; to be called after `settle`."""
+        assert self._lesson is None, "a lesson is under way: settle() first"
+        if self.judge is None:
+            return {}
+        weights = {f"modules.{name}": tensor for name, tensor in self.judge.modules.state_dict().items()}
+        scale = {f"normaliser.{name}": getattr(self.judge.normaliser, name) for name in ("mean", "std")}
+        return weights | scale | {f"learnt.{name}": value for name, value in self._learnt.items()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """After the models' own state. Without a state of its own, as after a run without overlap, the judge knows what
+        the models know."""
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
+
+        self._lesson = None
+        self._learnt = {name: value.to(self.models.device) for name, value in part("learnt.").items()}
+        if self.judge is None:
+            return
+        with torch.no_grad():
+            self.judge.follow(self.models)
+            if state:
+                self.judge.modules.load_state_dict(part("modules."))
+                self.judge.normaliser.mean.copy_(state["normaliser.mean"])
+                self.judge.normaliser.std.copy_(state["normaliser.std"])

@@ -1,0 +1,50 @@
+"""Environments in groups that take turns, so that the emulator works while an answer is thought up."""
+
+from collections.abc import Sequence
+
+import torch
+
+from megareward.envs.interface import BatchedEnv, Step
+from megareward.types import Int, Tensor
+
+
+class Groups:
+    """G batches of n environments each, in a row. `reset` shows all G * n of them; from then on `send` and `recv` speak
+    to one group at a time, both in turn: the first `send` goes to group 0, the next to group 1, and so on.
+
+    All groups may be under way at once; each answers in the order in which it was asked. What an environment shows
+    depends on its own seed and actions only, so the groups leave no trace in the frames.
+    """
+
+    def __init__(self, groups: Sequence[BatchedEnv]) -> None:
+        one = groups[0]
+        assert all(group.n_envs == one.n_envs for group in groups), "groups must be of one size"
+        self.groups, self.n_groups, self.n_envs = groups, len(groups), len(groups) * one.n_envs
+        self.n_actions, self.action_names = one.n_actions, one.action_names
+        self.frame_shape, self.frame_skip, self.device = one.frame_shape, one.frame_skip, one.device
+        self._to_send = self._to_receive = 0
+
+    def reset(self, seed: int) -> Step:
+        """Every group gets the seed, and finds its own place in it."""
+        self._to_send = self._to_receive = 0
+        steps = [vars(group.reset(seed)) for group in self.groups]
+        return Step(**{name: torch.cat([step[name] for step in steps]) for name in steps[0]})
+
+    def send(self, actions: Int[Tensor, "n"]) -> None:
+        self.groups[self._to_send].send(actions)
+        self._to_send = (self._to_send + 1) % self.n_groups
+
+    def recv(self) -> Step:
+        step = self.groups[self._to_receive].recv()
+        self._to_receive = (self._to_receive + 1) % self.n_groups
+        return step
+
+    def state_dict(self) -> None:
+        """None: groups are for emulators that cannot tell their state."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.groups[0].load_state_dict(state)
+
+    def close(self) -> None:
+        for group in self.groups:
+            group.close()

@@ -1,0 +1,1 @@
+"""Tables as lists of runs: each experiment names its runs, one command makes them all and tabulates them."""

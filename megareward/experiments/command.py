@@ -1,0 +1,67 @@
+"""`megareward experiment NAME`: make the runs, then the table."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from megareward.errors import RunError, UsageError
+from megareward.experiments.plans import EXPERIMENTS, find_experiment, matching
+
+
+@dataclass(frozen=True)
+class ExperimentArgs:
+    """Make every run of an experiment that is not recorded yet, record it, and write the table."""
+
+    name: tyro.conf.Positional[str] = ""
+    """Which one; without a name they are listed."""
+    seeds: int | None = None
+    """[default: the experiment's]"""
+    frames: int | None = None
+    """[default: the experiment's]"""
+    jobs: int = 0
+    """Runs at a time, one core each; 0 is one per core."""
+    only: str = ""
+    """Only runs whose names contain these words, separated by commas: mega,mini-pong."""
+    table: bool = False
+    """Make no run, only the table of what is recorded."""
+    runs: Path = Path("runs") / "experiments"
+    """Where the runs live while they are made."""
+    results: Path = Path("results") / "experiments"
+    """Where records and tables are kept."""
+
+
+def command(words: list[str], parse: Callable[..., Any]) -> int:
+    args = parse(ExperimentArgs, words, "experiment")
+    if not args.name:
+        for experiment in EXPERIMENTS.values():
+            print(f"{experiment.name:12} {len(experiment.cells()):4} runs  {experiment.question}")
+        return 0
+    for option in ("seeds", "frames"):
+        value = getattr(args, option)
+        if value is not None and value < 1:
+            raise UsageError(f"--{option} is {value}; it must be at least 1.")
+    if args.jobs < 0:
+        raise UsageError(f"--jobs is {args.jobs}; use 0 (one per core) or more.")
+    from megareward.experiments.runner import is_done, run_all
+    from megareward.experiments.table import markdown
+
+    experiment = find_experiment(args.name)
+    cells = experiment.cells(args.frames, args.seeds)
+    chosen = list(matching(cells, args.only))
+    if not chosen:
+        raise UsageError(f"--only {args.only} matches no run of {args.name}; one is called {cells[0].name}.")
+    results = args.results / experiment.name
+    results.mkdir(parents=True, exist_ok=True)
+    failed = []
+    if not args.table:
+        failed = run_all(chosen, args.runs / experiment.name, results, args.jobs or os.cpu_count() or 1)
+    text = markdown(experiment, cells, results)
+    (results / "table.md").write_text(text)
+    print(f"\n{text}\nWrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
+    if failed:
+        raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
+    return 0

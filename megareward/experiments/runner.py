@@ -1,0 +1,69 @@
+"""Make all runs of an experiment, several at a time, each in a process of its own. What is done is never done again."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from megareward.analysis.results import summarise, write_summary
+from megareward.experiments.plans import Cell
+from megareward.training.provenance import provenance
+from megareward.training.run import pick_device
+from megareward.training.run_folder import RunFolder
+
+Say = Callable[[str], None]
+
+
+def record_path(results: Path, cell: Cell) -> Path:
+    return results / f"{cell.name}.json"
+
+
+def is_done(results: Path, cell: Cell) -> bool:
+    """Whether a record of this very run is there: of as many frames, and finished."""
+    path = record_path(results, cell)
+    if not path.exists():
+        return False
+    record = json.loads(path.read_text())
+    return bool(record["finished"]) and record["config"]["frames"] == cell.config.frames
+
+
+def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print) -> list[Cell]:
+    """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was."""
+    left = [cell for cell in cells if not is_done(results, cell)]
+    say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
+    begun, failed = time.monotonic(), []
+    pool = ThreadPoolExecutor(jobs)
+    try:
+        futures = {pool.submit(run_one, cell, runs, results): cell for cell in left}
+        for n, future in enumerate(as_completed(futures), 1):
+            cell, trouble = futures[future], future.result()
+            if trouble:
+                failed.append(cell)
+            each = (time.monotonic() - begun) / n
+            minutes = each * (len(left) - n) / 60
+            outcome = trouble or f"score {json.loads(record_path(results, cell).read_text())['score']:.3g}"
+            say(f"{n} of {len(left)}  {cell.name}: {outcome}  ({minutes:.0f} min left)")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return failed
+
+
+def run_one(cell: Cell, runs: Path, results: Path) -> str:
+    """Train one cell to its end and record it. Returns what went wrong, if anything did."""
+    path = runs / cell.name
+    if not path.exists():
+        RunFolder.create(path, cell.config, provenance(pick_device(cell.config.device)))
+    words = [sys.executable, "-m", "megareward.cli", "resume", str(path), "--no-tensorboard"]
+    log = path / "log.txt"
+    with log.open("a") as output:
+        status = subprocess.run(
+            words, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        ).returncode
+    if status:
+        return f"ended with status {status}; see {log}"
+    write_summary(summarise(path), record_path(results, cell))
+    return ""

@@ -1,0 +1,164 @@
+"""What only a GPU can show: recorded graphs, two lanes and groups of environments leave the numbers alone.
+
+`scripts/gpu_check.sh` runs these, with all other tests that need a GPU.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+
+from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
+from megareward.envs.atari_config import AtariConfig
+from megareward.ppo.config import PPOConfig
+from megareward.ppo.loss import log_prob_of
+from megareward.streams import Lanes
+from megareward.training.config import TrainConfig, without_fast_paths
+from megareward.training.loop import Clock, Trainer
+from megareward.training.run import resume, start
+from megareward.training.run_folder import RunFolder
+from megareward.types import Tensor
+
+pytestmark = pytest.mark.gpu
+
+GPU = torch.device("cuda")
+N, T = 8, 16
+EXACT = ExecutionConfig(bf16="off")
+"""Everything fast but the low precision."""
+CONTROL = ControlConfig(
+    adm=AdmConfig(channels=4, features=32, hidden=16),
+    rtm=RtmConfig(channels=8, features=128, gamma_features=64),
+    execution=EXACT,
+    batch=32,
+    passes=2,
+    normalise_frames=N * T,
+    warmup_steps=10**9,
+)
+"""Random actions throughout: what is recorded does not depend on any rounding."""
+PONG = TrainConfig(
+    method="mega",
+    game="mini-pong",
+    frames=10 * N * T,
+    device="cuda",
+    ppo=PPOConfig(n_envs=N, rollout=T, minibatches=2, epochs=2),
+    control=CONTROL,
+)
+
+
+@contextmanager
+def fixed_algorithms() -> Iterator[None]:
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.deterministic = before
+
+
+def learnt(config: TrainConfig, lanes: bool, iterations: int = 6) -> tuple[list[Tensor], list[Tensor]]:
+    """The judge's weights at the end of every iteration, and g as it was recorded; with the two lanes or in one."""
+    with fixed_algorithms():
+        trainer = Trainer(config, GPU)
+        if not lanes:
+            trainer.lanes = trainer.schedule.lanes = Lanes(GPU, enabled=False)
+        trainer.begin()
+        weights, maps = [], []
+        for _ in range(iterations):
+            trainer.iterate()
+            parameters = trainer.tracker.models.modules.parameters()
+            weights.append(torch.cat([p.detach().flatten() for p in parameters]).clone())
+            maps.append(trainer.rollout.g.clone())
+        trainer.settle()
+        weights.append(torch.cat([p.detach().flatten() for p in trainer.models.modules.parameters()]).clone())
+        trainer.env.close()
+    return weights, maps
+
+
+def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
+    return max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("graph", ["on", "off"])
+def test_learning_in_the_back_lane_gives_the_weights_and_maps_of_learning_in_turn(graph):
+    config = replace(PONG, control=replace(CONTROL, execution=replace(EXACT, graph=graph)))
+    in_turn, again, beside = (learnt(config, lanes) for lanes in (False, False, True))
+    for kind in (0, 1):
+        noise = largest_difference(in_turn[kind], again[kind])  # 0 where all kernels add in a fixed order
+        assert largest_difference(in_turn[kind], beside[kind]) <= 20 * noise
+    assert largest_difference(in_turn[0][:1], in_turn[0][-1:]) > 1e-4  # something was learnt
+
+
+def test_a_lesson_and_the_change_of_the_judge_never_make_the_host_wait():
+    trainer = Trainer(PONG, GPU)
+    trainer.begin()
+    for _ in range(4):  # graphs are recorded, the statistics of the frames are complete
+        trainer.iterate()
+    schedule, rollout = trainer.schedule, trainer.rollout
+    first_here = rollout.first[1:].cpu()  # as environments on the CPU would tell
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with trainer.lanes.front():
+            schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, first_here)
+            schedule.go_on(3)
+            schedule.go_on(1)
+            schedule.settle()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    trainer.env.close()
+
+
+def test_an_overlapped_run_is_stopped_and_resumed(tmp_path):
+    config = replace(PONG, frames=4 * N * T, control=replace(CONTROL, warmup_steps=N * T, execution=ExecutionConfig()))
+    start(config, tmp_path / "run", minutes=1e-9, tensorboard=False, quiet=True)
+    resume(tmp_path / "run", tensorboard=False, quiet=True)
+    rows = RunFolder(tmp_path / "run").rows("metrics.jsonl")
+    assert [row["frames"] for row in rows] == [N * T * (i + 1) for i in range(4)]
+    assert all("rtm/transition_loss" in row for row in rows[1:])
+    assert "rtm/transition_loss" not in rows[0]  # one rollout later
+
+
+def breakout(method: str, groups: int, **changes: object) -> TrainConfig:
+    pytest.importorskip("ale_py")
+    env = AtariConfig(threads=4, max_frames=120, groups=groups)
+    return replace(PONG, method=method, game="breakout", env=env, reward=None, frames=10 * 4 * N * T, **changes)
+
+
+def collected(config: TrainConfig, iterations: int = 2) -> Trainer:
+    trainer = Trainer(config, GPU)
+    trainer.begin()
+    for _ in range(iterations):
+        trainer.iterate()
+    return trainer
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_groups_record_what_one_group_records(fast):
+    configs = [breakout("mega", groups) for groups in (1, 2, 4)]
+    if not fast:
+        configs = [replace(without_fast_paths(c), env=replace(c.env, groups=c.env.groups)) for c in configs]
+    one, *others = (collected(config) for config in configs)
+    assert one.rollout.first[1:].any()
+    for many in others:
+        for name in ("all_frames", "flags", "age", "actions"):
+            assert torch.equal(getattr(one.rollout, name), getattr(many.rollout, name)), name
+        for name in ("direct", "g", "growth"):
+            mine, theirs = getattr(one.rollout, name), getattr(many.rollout, name)
+            torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-3)
+    for trainer in (one, *others):
+        trainer.env.close()
+
+
+@pytest.mark.parametrize("n_groups", [1, 2])
+def test_the_recorded_graph_acts_on_the_frames_of_its_own_group(n_groups):
+    """The probabilities in the rollout are those of the policy on the stacks of the same samples."""
+    trainer = collected(breakout("extrinsic", n_groups, control=CONTROL), iterations=1)
+    with torch.no_grad():
+        trainer.collect(Clock())
+        logits, values = trainer.policy(*trainer.observe(torch.arange(N * T, device=GPU)))
+    expected = log_prob_of(logits, trainer.rollout.actions.flatten())
+    torch.testing.assert_close(trainer.rollout.log_probs.flatten(), expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(trainer.rollout.values[:-1].flatten(0, 1), values, rtol=1e-2, atol=1e-2)
+    trainer.env.close()

@@ -1,0 +1,166 @@
+"""Learning beside the games: the order of weights is exact, nothing is lost when a run stops, and no score leaks in."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from megareward.control.models import ControlModels
+from megareward.training.checkpoint import list_checkpoints
+from megareward.training.config import TrainConfig
+from megareward.training.loop import NotFiniteError, Trainer
+from megareward.training.run import resume, start
+from megareward.training.run_folder import RunFolder
+from megareward.types import Tensor
+from tests.seams.small_runs import (
+    ITERATIONS,
+    QUIET,
+    TINY_CONTROL,
+    N,
+    Outcome,
+    PowerCutError,
+    T,
+    Watched,
+    assert_same,
+    assert_same_tensors,
+    env_of,
+    run,
+    run_with_a_stop,
+    small,
+    stop_at,
+    whole,
+)
+from tests.seams.test_flip import assert_nothing_but_the_score_changed
+
+CPU = torch.device("cpu")
+SEVERAL_STEPS = replace(TINY_CONTROL, batch=8, passes=2)
+"""Gradient steps in many of the gaps between the frames, not just in one."""
+
+
+def overlapped(method: str = "mega", **control: object) -> TrainConfig:
+    return small(method, control=replace(SEVERAL_STEPS, overlap="on", **control))
+
+
+def weights(models: ControlModels) -> dict[str, Tensor]:
+    scale = {"mean": models.normaliser.mean, "std": models.normaliser.std}
+    return {name: tensor.clone() for name, tensor in {**models.modules.state_dict(), **scale}.items()}
+
+
+def test_the_judge_of_a_rollout_has_learnt_from_all_rollouts_but_the_newest():
+    """Random actions throughout, so that both runs see the same frames, whatever their maps say."""
+    plain, beside = (
+        Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap, warmup_steps=10**6)), CPU)
+        for overlap in ("off", "on")
+    )
+    plain.begin()
+    beside.begin()
+    learnt = [weights(plain.models)]  # after 0, 1, 2, ... rollouts
+    for k in range(4):
+        judge = weights(beside.tracker.models)
+        assert_same_tensors(judge, learnt[max(k - 1, 0)])
+        plain.iterate()
+        beside.iterate()
+        assert torch.equal(plain.rollout.all_frames, beside.rollout.all_frames)
+        learnt.append(weights(plain.models))
+        assert any(not torch.equal(learnt[-1][name], learnt[-2][name]) for name in judge)
+    beside.settle()
+    assert_same_tensors(weights(beside.models), learnt[4])
+
+
+def test_the_models_learn_while_the_games_are_under_way():
+    trainer: Trainer
+    seen: list[int] = []
+
+    class Spy(Watched):
+        def recv(self):
+            seen.append(len(trainer.schedule._lesson.left) if trainer.schedule._lesson else -1)
+            return super().recv()
+
+    config = overlapped()
+    trainer = Trainer(config, CPU, Spy(env_of(config)))
+    trainer.begin()
+    for _ in range(2):
+        trainer.iterate()
+    assert seen[:T] == [-1] * T  # nothing to learn from yet
+    assert seen[T:] == sorted(seen[T:], reverse=True)
+    assert seen[T] > seen[T + 1] > seen[-1] == 0
+
+
+def test_the_numbers_of_a_rollout_are_reported_one_rollout_later():
+    on, off = (
+        whole(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap, warmup_steps=10**6)))[0].metrics
+        for overlap in ("on", "off")
+    )
+    losses = [name for name in off[0] if name.startswith(("adm/", "rtm/", "control/transitions"))]
+    assert len(losses) > 5
+    assert not set(losses) & set(on[0])
+    for later, now in zip(on[1:], off[:-1], strict=True):
+        assert {name: later[name] for name in losses} == {name: now[name] for name in losses}
+
+
+def test_the_same_seed_gives_the_same_run(tmp_path):
+    one, first = whole(overlapped())
+    two, second = run(overlapped(), tmp_path / "two")
+    assert_same(one, two)
+    assert first.actions == second.actions
+
+
+def test_an_overlapped_run_is_not_the_same_as_one_without():
+    one, other = (whole(config)[0].tensors for config in (overlapped(), small("mega", control=SEVERAL_STEPS)))
+    assert not torch.equal(one["rollout.g"], other["rollout.g"])
+
+
+@pytest.mark.parametrize("method", ["mega", "dir"])
+def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if_it_had_not_been(method, tmp_path):
+    config, path = overlapped(method), tmp_path / "run"
+    RunFolder.create(path, config, {})
+    for iteration in range(ITERATIONS):
+        power_cut = stop_at(3 * iteration, "power cut")
+        with pytest.raises(PowerCutError):
+            resume(path, env=Watched(env_of(config), power_cut), **QUIET)
+        resume(path, minutes=1e-9, **QUIET)
+    assert_same(whole(config)[0], Outcome.of(path))
+
+
+@pytest.mark.parametrize("iteration", range(ITERATIONS))
+def test_saving_early_or_late_makes_no_difference(iteration, tmp_path):
+    """A checkpoint finishes the lesson that is under way; without one, it is spread over the next rollout."""
+    seldom = replace(overlapped(), checkpoint_minutes=60.0)
+    stopped = run_with_a_stop(seldom, tmp_path / "stopped", iteration * T + 5, "Ctrl-C")
+    assert_same(whole(overlapped())[0], stopped)
+
+
+def test_flipping_the_games_score_changes_nothing_the_agent_learns_or_does(tmp_path):
+    assert_nothing_but_the_score_changed(overlapped(), tmp_path)
+
+
+@pytest.mark.parametrize(("before", "after"), [("off", "on"), ("on", "off")])
+def test_a_run_may_change_its_mind(before, after, tmp_path):
+    """As when it moves between a GPU and a CPU with overlap `auto`: it goes on from what the models have learnt."""
+    config = small("mega", control=replace(SEVERAL_STEPS, overlap=before))
+    start(config, tmp_path / "run", minutes=1e-9, **QUIET)
+    saved = Outcome.of(tmp_path / "run").tensors
+    trainer = Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=after)), CPU)
+    state = {**Outcome.of(tmp_path / "run").state}
+    trainer.load(saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
+    modules = {name: saved[f"control.modules.{name}"] for name in trainer.models.modules.state_dict()}
+    assert_same_tensors(dict(trainer.models.modules.state_dict()), modules)
+    if before == "off":
+        assert_same_tensors(dict(trainer.tracker.models.modules.state_dict()), modules)
+    trainer.iterate()
+
+
+def test_what_a_lesson_breaks_is_noticed_before_it_is_saved():
+    trainer = Trainer(overlapped(), CPU)
+    trainer.begin()
+    trainer.iterate()
+    with torch.no_grad():
+        next(trainer.models.rtm.parameters()).fill_(float("nan"))
+    with pytest.raises(NotFiniteError, match="rtm/"):
+        trainer.tensors()
+
+
+def test_n_envs_times_rollout_transitions_are_learnt_from_per_rollout():
+    rows = whole(overlapped(replay=1, passes=1))[0].metrics
+    used = [row["control/transitions"] for row in rows[1:]]
+    assert all(N * T - 3 * N - 8 < number <= N * T for number in used)  # less resets and a remainder

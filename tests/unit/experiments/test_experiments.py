@@ -1,0 +1,86 @@
+"""A table is a list of runs: all of them are made once, recorded, and put in their place."""
+
+import json
+from dataclasses import replace
+
+from megareward.cli import main
+from megareward.experiments import runner
+from megareward.experiments.plans import EXPERIMENTS, FORMS, MINI, Cell, matching
+from megareward.experiments.table import interval, markdown
+from megareward.training.config import TrainConfig, with_preset
+
+
+def test_every_run_of_every_experiment_has_a_name_of_its_own():
+    for experiment in EXPERIMENTS.values():
+        cells = experiment.cells()
+        assert (
+            len({cell.name for cell in cells})
+            == len(cells)
+            == experiment.seeds * len(experiment.rows) * len(experiment.columns)
+        )
+
+
+def test_the_mini_game_table_gives_every_method_the_same_frames_and_the_same_game():
+    cells = [cell for cell in MINI.cells() if cell.column == "mini-demon tv" and cell.config.seed == 2]
+    assert {cell.config.method for cell in cells} == set(MINI.rows)
+    assert {(cell.config.frames, cell.config.game, cell.config.env) for cell in cells} == {
+        (150_000, "mini-demon", cells[0].config.env)
+    }
+    assert cells[0].config.env.noisy_tv
+
+
+def test_a_form_changes_what_it_names_and_nothing_else():
+    cells = {cell.row: cell.config for cell in FORMS.cells(seeds=1) if cell.column == "mini-pong"}
+    default, literal = cells["default"], cells["literal Eq. 10-11"]
+    assert (literal.control.latent.hold, literal.control.latent.clip) == (False, False)
+    assert literal.control.latent.reward == "difference"
+    assert replace(literal, control=default.control) == default
+    assert replace(literal.control, latent=default.control.latent) == default.control
+    assert cells["oracle"].uses_oracle
+
+
+def test_words_choose_runs():
+    names = {cell.name for cell in matching(MINI.cells(), "rnd@,pong,s1")}
+    assert names == {"rnd@mini-pong-s1", "rnd@mini-pong-tv-s1"}
+
+
+def tiny(row: str, method: str, seed: int) -> Cell:
+    config = with_preset(TrainConfig(method, "mini-breakout", frames=600, seed=seed, device="cpu"), "debug")
+    return Cell(row, "mini-breakout", replace(config, frames=600))
+
+
+def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monkeypatch):
+    cells = [tiny("a", "random", 0), tiny("b", "random", 1)]
+    said: list[str] = []
+    assert runner.run_all(cells, tmp_path / "runs", tmp_path / "results", 2, said.append) == []
+    records = [json.loads(runner.record_path(tmp_path / "results", cell).read_text()) for cell in cells]
+    assert [record["seed"] for record in records] == [0, 1]
+    assert all(record["finished"] and record["provenance"]["commit"] for record in records)
+
+    monkeypatch.setattr(runner.sys, "executable", "/bin/false")  # whatever runs now fails
+    assert runner.run_all(cells, tmp_path / "runs", tmp_path / "results", 2, said.append) == []
+    assert said[-1].startswith("2 of 2 runs are done; 0 to go")
+    more = tiny("c", "random", 2)
+    assert runner.run_all([*cells, more], tmp_path / "runs", tmp_path / "results", 1, said.append) == [more]
+    assert "status 1" in said[-1]
+
+
+def test_the_table_has_means_intervals_and_gaps(tmp_path):
+    experiment = replace(MINI, rows={"random": MINI.rows["random"], "mega": MINI.rows["mega"]}, seeds=2)
+    for cell in experiment.cells():
+        if cell.config.game == "mini-pong" and cell.row == "mega" and cell.column == "mini-pong":
+            runner.record_path(tmp_path, cell).write_text(json.dumps({"score": 1.0 + cell.config.seed}))
+    text = markdown(experiment, experiment.cells(), tmp_path)
+    assert "| mega | 1.50 [1.00, 2.00] | - |" in text
+    assert "| random | - |" in text
+
+
+def test_the_interval_of_equal_scores_is_a_point():
+    assert interval([2.5, 2.5, 2.5]) == (2.5, 2.5)
+
+
+def test_a_typo_is_refused_with_a_hint(capsys):
+    assert main(["experiment", "mini-game"]) == 2
+    assert "Did you mean mini-games" in capsys.readouterr().err
+    assert main(["experiment", "forms", "--only", "nonsense"]) == 2
+    assert "matches no run of forms" in capsys.readouterr().err
