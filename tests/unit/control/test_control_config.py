@@ -32,5 +32,5 @@ def test_the_papers_preset_is_its_text():
 
 
 def test_presets_leave_alone_what_they_do_not_speak_of():
-    config = replace(ControlConfig(), learning_rate=3e-4)
-    assert paper(config).learning_rate == released(config).learning_rate == 3e-4
+    config = replace(ControlConfig(), normalise_frames=77)
+    assert paper(config).normalise_frames == released(config).normalise_frames == 77
