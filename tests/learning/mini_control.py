@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -104,32 +103,3 @@ def directly_controlled(models: ControlModels, env: MiniGame, actions: Tensor) -
 def auroc(high: Tensor, low: Tensor) -> float:
     """The chance that a value of `high` exceeds one of `low`."""
     return ((high[:, None] > low).double() + 0.5 * (high[:, None] == low).double()).mean().item()
-
-
-def draw(moments: list[Moment], n: int, title: str, path: Path) -> None:
-    """A film strip of environment n: frames, direct control, accumulated control, reward."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    H, W = LEARNER.H, LEARNER.W
-    figure, axes = plt.subplots(4, len(moments), figsize=(1.1 * len(moments), 5), squeeze=False)
-    top = max(m.control.g[n].max().item() for m in moments)
-    most = max(m.control.reward[n].item() for m in moments) or 1.0
-    for column, m in zip(axes.T, moments, strict=True):
-        column[0].imshow(m.frames[n], cmap="gray", vmin=0, vmax=255)
-        column[1].imshow(m.control.direct[n].reshape(H, W), cmap="magma", vmin=0, vmax=1)
-        column[2].imshow(m.control.g[n].reshape(H, W), cmap="magma", vmin=0, vmax=top)
-        column[3].bar([0], [m.control.reward[n].item()], width=0.6, color="tab:orange")
-        column[3].set_ylim(0, 1.05 * most)
-        column[3].set_xlim(-1, 1)
-        for axis in column:
-            axis.set_xticks([])
-            axis.set_yticks([])
-    for axis, name in zip(axes[:, 0], ("frame", "direct", "g", "reward"), strict=True):
-        axis.set_ylabel(name)
-    figure.suptitle(title, fontsize=10)
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
