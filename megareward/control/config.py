@@ -254,6 +254,7 @@ def mini(config: ControlConfig) -> ControlConfig:
         learning_rate=3e-3,
         batch=32,
         fraction=0.25,
+        overlap="on",
         normalise_frames=2_000,
         warmup_steps=20_000,
     )

@@ -5,11 +5,13 @@
                   the judge, that has learnt from the rollouts up to k - 1: one rollout less than without overlap.
 
 The judge changes between rollouts only. What is learnt, and in which order, depends on the rollouts and on nothing
-else, so a gradient step can be taken at any moment: on a GPU in the back lane, while the emulator works; on a CPU in
-the same gaps, one after the other, with the same result.
+else, so a gradient step can be taken at any moment: on a GPU in the back lane, while the emulator works; on a CPU in a
+thread of its own, where there is a core for it, or in the same gaps one after the other. The result is the same.
 """
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
@@ -27,6 +29,9 @@ class Schedule:
         self._lesson: Lesson | None = None
         self._learnt: Metrics = {}
         """Of the newest lesson that is over."""
+        on_a_core_of_its_own = judge is not None and models.device.type == "cpu" and (os.cpu_count() or 1) > 1
+        self._worker = ThreadPoolExecutor(1, "control") if on_a_core_of_its_own else None
+        self._under_way: Future[Metrics] | None = None
 
     def take(
         self,
@@ -44,22 +49,31 @@ class Schedule:
         with torch.no_grad():
             self.judge.follow(self.models)
         self._lesson = self.models.study(frames, actions, first, first_here)  # copied before the next frame comes
+        if self._worker is not None:
+            self._under_way = self._worker.submit(self._lesson.finish)
         return metrics
 
     def go_on(self, moments_left: int) -> None:
         """Time to learn something, which comes as many times until the rollout is over."""
-        if self._lesson is not None:
+        if self._lesson is not None and self._under_way is None:
             with self.lanes.back(), torch.enable_grad():  # whoever plays has no need of gradients
                 self._lesson.go_on(moments_left)
 
     def settle(self) -> Metrics:
         """Learn what is left of the lesson. Whatever is launched afterwards sees the result."""
-        if self._lesson is not None:
+        if self._under_way is not None:
+            self._learnt = self._under_way.result()
+        elif self._lesson is not None:
             with self.lanes.back(), torch.enable_grad():
                 self._learnt = self._lesson.finish()
-            self._lesson = None
+        self._lesson = self._under_way = None
         self.lanes.join()
         return self._learnt
+
+    @property
+    def threaded(self) -> bool:
+        """Whether lessons run beside the caller on a CPU."""
+        return self._worker is not None
 
     def state_dict(self) -> dict[str, Tensor]:
         """Beside the models' own state; to be called after `settle`."""
@@ -77,7 +91,7 @@ class Schedule:
         def part(prefix: str) -> dict[str, Tensor]:
             return {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
 
-        self._lesson = None
+        self.settle()
         self._learnt = {name: value.to(self.models.device) for name, value in part("learnt.").items()}
         if self.judge is None:
             return

@@ -58,6 +58,8 @@ def carry_on(
     begun, config = time.monotonic(), trainer.config
     if trainer.device.type == "cuda":
         torch.set_num_threads(1)  # the cores belong to the emulator; the arithmetic is elsewhere
+    elif trainer.schedule is not None and trainer.schedule.threaded:
+        torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # one half plays, the other learns control
     folder.lock()
     try:
         with full_disk_explained(folder.path):

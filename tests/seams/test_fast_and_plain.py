@@ -69,6 +69,7 @@ def trained(config: TrainConfig, iterations: int = 3) -> tuple[Trainer, list]:
     episodes = []
     for _ in range(iterations):
         episodes += trainer.iterate()[1]
+    trainer.settle()
     trainer.env.close()
     return trainer, episodes
 

@@ -67,7 +67,40 @@ def test_the_judge_of_a_rollout_has_learnt_from_all_rollouts_but_the_newest():
     assert_same_tensors(weights(beside.models), learnt[4])
 
 
-def test_the_models_learn_while_the_games_are_under_way():
+def on_cores(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr("megareward.control.schedule.os.cpu_count", lambda: n)
+
+
+def test_a_thread_of_its_own_learns_the_same_as_the_gaps_between_the_frames(monkeypatch):
+    results = []
+    for n in (1, 2):
+        on_cores(monkeypatch, n)
+        trainer = Trainer(overlapped(), CPU)
+        assert trainer.schedule.threaded == (n == 2)
+        trainer.begin()
+        for _ in range(ITERATIONS):
+            trainer.iterate()
+        trainer.settle()
+        results.append(weights(trainer.models) | {"g": trainer.rollout.g, "actions": trainer.rollout.actions})
+    assert_same_tensors(*results)
+
+
+def test_what_goes_wrong_in_the_thread_is_not_lost(monkeypatch):
+    on_cores(monkeypatch, 2)
+    trainer = Trainer(overlapped(), CPU)
+    trainer.begin()
+
+    def breaks(batch: object) -> None:
+        raise ValueError("a broken lesson")
+
+    trainer.schedule.models.train_step = breaks
+    trainer.iterate()
+    with pytest.raises(ValueError, match="a broken lesson"):
+        trainer.iterate()
+
+
+def test_on_one_core_the_models_learn_in_the_gaps_between_the_frames(monkeypatch):
+    on_cores(monkeypatch, 1)
     trainer: Trainer
     seen: list[int] = []
 
