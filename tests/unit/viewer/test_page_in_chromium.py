@@ -103,7 +103,7 @@ def test_keys_step_jump_and_reach_both_ends(opened):
     ]:
         opened.key(key, **more)
         wait_for_step(opened, t)
-    assert opened.value("location.hash") == "#t=0"
+    opened.wait("location.hash === '#t=0'")
 
 
 def test_the_mouse_scrubs_on_both_time_lines(opened):
@@ -113,7 +113,7 @@ def test_the_mouse_scrubs_on_both_time_lines(opened):
     wait_for_step(opened, 0)
     opened.drag("#lanes", 0.05, 0.5)
     wait_for_step(opened, 120)  # the lanes show 240 steps
-    assert opened.value("document.getElementById('slider').value") == "120"
+    opened.wait("document.getElementById('slider').value === '120'")
 
 
 def test_what_is_seen_is_what_was_recorded(opened):
@@ -129,8 +129,8 @@ def test_what_is_seen_is_what_was_recorded(opened):
     brightest = int(recording.truth.direct[late].argmax())
     darkest = int(recording.truth.direct[late].argmin())
     assert sum(pixel(opened, "true_direct", brightest)) > sum(pixel(opened, "true_direct", darkest)) + 150
-    assert opened.value("document.getElementById('tile-action').textContent") == "noop"
-    assert opened.value("document.getElementById('tile-score').textContent") == "0"
+    opened.wait("document.getElementById('tile-action').textContent === 'noop'")
+    opened.wait("document.getElementById('tile-score').textContent === '0'")
 
 
 def test_pointing_at_a_cell_tells_its_sources(opened):
@@ -146,8 +146,8 @@ def test_pointing_at_a_cell_tells_its_sources(opened):
         name = "itself" if source == cell else f"r{source // W + 1} c{source % W + 1}"
         assert f"{name} {weights[source]}%" in told
     assert f"control g {recording.learnt.g[t, cell]:.2f}"[:14] in told
-    assert opened.value("document.querySelector('#panel-sources canvas').toDataURL()") != before
-    assert "explain row 2, column 3" in opened.value("document.querySelector('#panel-sources small').textContent")
+    opened.wait(f"document.querySelector('#panel-sources canvas').toDataURL() !== '{before}'")
+    opened.wait("document.querySelector('#panel-sources small').textContent.includes('explain row 2, column 3')")
     opened.hover("#title")
     opened.wait("document.getElementById('picked').textContent.includes('Point at a cell')")
 
@@ -162,12 +162,12 @@ def test_a_cell_is_picked_by_click_and_by_keys_and_the_address_remembers_it(open
     opened.key("s")
     opened.key("a")
     opened.wait("location.hash === '#t=0&cell=6'")
-    assert "row 2, column 3 (kept)" in opened.value("document.getElementById('picked').textContent")
+    opened.wait("document.getElementById('picked').textContent.includes('row 2, column 3 (kept)')")
     opened.key("Escape")
     opened.wait("location.hash === '#t=0'")
     for again in shown(opened, page, "#t=77&cell=4"):
         wait_for_step(again, 77)
-        assert "row 2, column 1" in again.value("document.getElementById('picked').textContent")
+        again.wait("document.getElementById('picked').textContent.includes('row 2, column 1')")
 
 
 def test_it_fits_a_phone_and_is_worked_by_touch(browser, page):
@@ -215,7 +215,7 @@ def test_a_run_without_maps_is_shown_as_a_game_with_its_score(browser, tmp_path)
         assert plain.value("document.querySelectorAll('figure').length") == 1
         plain.key("n")
         wait_for_step(plain, 50)
-        assert plain.value("document.getElementById('tile-score').textContent") == "2"
+        plain.wait("document.getElementById('tile-score').textContent === '2'")
         assert plain.value("getComputedStyle(document.getElementById('picked')).display") == "none"
 
 
