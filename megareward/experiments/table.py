@@ -37,8 +37,10 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         found = scores.get((row, column))
         if not found:
             return "-"
+        if len(found) == 1:
+            return f"{found[0]:.2f}, 1 seed"  # which says nothing about spread
         low, high = interval(found)
-        seeds = "" if len(found) == experiment.seeds else f", {len(found)} seed{'s' * (len(found) > 1)}"
+        seeds = "" if len(found) == experiment.seeds else f", {len(found)} seeds"
         return f"{np.mean(found):.2f} [{low:.2f}, {high:.2f}]{seeds}"
 
     columns = list(experiment.columns)
