@@ -167,15 +167,3 @@ def play(
     finally:
         player.env.close()
     return scores
-
-
-def film(
-    config: TrainConfig, learnt: dict[str, Tensor] | None, *, steps: int = 200, seed: int = 1, device: torch.device
-) -> np.ndarray:
-    """(steps, px_h, px_w) frames of one game as the policy plays it."""
-    player = Player(config, learnt, 1, seed, device)
-    try:
-        player.begin()
-        return np.stack([player.step().frames[0].cpu().numpy() for _ in range(steps)])
-    finally:
-        player.env.close()

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from megareward.errors import UsageError
-from megareward.training.evaluate import film, newest_tensors
+from megareward.training.evaluate import Player, newest_tensors
 from megareward.training.run import start
 from megareward.training.run_folder import RunFolder
 from megareward.viewer.recording import record_run
@@ -22,11 +22,12 @@ def run(tmp_path_factory) -> Path:
     return start(small("mega"), tmp_path_factory.mktemp("runs") / "mega", **QUIET).path
 
 
-def test_the_frames_are_those_of_the_players_film(run):
+def test_the_frames_are_those_that_the_runs_own_player_sees(run):
     recording = record_run(run, 40, seed=3, device=CPU)
     folder = RunFolder.open(run)
-    filmed = film(folder.config(), newest_tensors(folder, print)[0], steps=39, seed=3, device=CPU)
-    assert np.array_equal(recording.frames[1:], filmed)
+    player = Player(folder.config(), newest_tensors(folder, print)[0], 1, 3, CPU)
+    seen = [player.begin(), *(player.step() for _ in range(39))]
+    assert np.array_equal(recording.frames, np.stack([step.frames[0].numpy() for step in seen]))
     assert recording.first[0]
     assert 1 < recording.n_games == recording.first.sum()  # games of 17 steps at most
 
