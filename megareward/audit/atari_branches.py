@@ -7,7 +7,6 @@ The frame with which a game ends is left out, on the recorded side and in branch
 """
 
 import multiprocessing
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -149,7 +148,7 @@ def branch_episodes(
     with context.Pool(min(processes, len(tasks)), _share, (counter,)) as pool:
         results = pool.starmap_async(_counted, tasks, chunksize=1)
         while not results.ready():
-            time.sleep(0.2)
+            results.wait(0.2)
             progress(counter.value, total)
         return results.get()
 
