@@ -5,4 +5,5 @@ set -e
 cd "$(dirname "$0")/.."
 python3 -c 'import torch; assert torch.cuda.is_available(), "torch sees no GPU"; print(torch.cuda.get_device_name())'
 exec python3 -m pytest -p no:cacheprovider --durations=5 \
-  tests/gpu tests/unit/ppo/test_update.py tests/unit/control/test_kernels.py tests/unit/control/test_replay.py "$@"
+  tests/gpu tests/unit/ppo/test_update.py tests/unit/control/test_kernels.py tests/unit/control/test_fused_cells.py \
+  tests/unit/control/test_replay.py "$@"

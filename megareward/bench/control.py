@@ -63,6 +63,7 @@ class Variant:
     fused: bool = False
     attended: float | None = None
     """Leave out pairs without attention. 0: as a new model attends; else its scores are sharpened to this share."""
+    folded: bool = False
     graph: bool = False
     compile: bool = False
     default: bool = False
@@ -83,6 +84,8 @@ VARIANTS = {
         Variant("fused", bf16=True, fused=True),
         Variant("dense-fused", bf16=True, dense=True, fused=True),
         Variant("dense-fused-graph", bf16=True, dense=True, fused=True, graph=True),
+        Variant("folded", bf16=True, dense=True, fused=True, folded=True, graph=True),
+        Variant("default-folded", bf16=True, dense=True, fused=True, folded=True, default=True, graph=True),
         Variant("default", bf16=True, dense=True, fused=True, default=True),
         Variant("default-graph", bf16=True, dense=True, fused=True, default=True, graph=True),
         Variant("dense-fused-attended", bf16=True, dense=True, fused=True, attended=0.0),
@@ -93,8 +96,18 @@ VARIANTS = {
     )
 }
 """Slow to start (torch.compile) last, so that a time budget cuts off these first."""
+TRAINING_VARIANTS = tuple(name for name, variant in VARIANTS.items() if not variant.folded)
 CPU_VARIANTS = ("plain", "once", "once-attended", "once-attended-quarter", "once-default")
-INFERENCE_VARIANTS = ("plain", "plain-bf16", "once", "once-bf16", "dense", "dense-fused-graph")
+INFERENCE_VARIANTS = (
+    "plain",
+    "plain-bf16",
+    "once",
+    "once-bf16",
+    "dense",
+    "dense-fused-graph",
+    "folded",
+    "default-folded",
+)
 
 
 class PlainRTM(RTM):
@@ -150,6 +163,7 @@ def build(variant: Variant, device: torch.device) -> ControlModels:
             bf16="on" if variant.bf16 else "off",
             dense="on" if variant.dense else "off",
             fused="on" if variant.fused else "off",
+            folded="on" if variant.folded else "off",
             graph="on" if variant.graph else "off",
         ),
     )
@@ -356,7 +370,7 @@ def bench_control(
     """All measurements as one dictionary: machine, ceilings, rows, profile. Prints each row as it is known."""
     device, start = torch.device(device), time.perf_counter()
     on_gpu = device.type == "cuda"
-    names = variants or (tuple(VARIANTS) if on_gpu else CPU_VARIANTS)
+    names = variants or (TRAINING_VARIANTS if on_gpu else CPU_VARIANTS)
     for name in names:
         if name not in VARIANTS:
             raise UsageError(f"There is no variant {name}.{suggestion(name, VARIANTS)} Known: {', '.join(VARIANTS)}.")

@@ -120,8 +120,10 @@ class ExecutionConfig:
     CPU `auto` does this for the small cells of mini games."""
     fused: Switch = "auto"
     """Triton kernels for BatchNorm + LeakyReLU, the product of pairs and the sum of Eq. 6."""
+    folded: Switch = "auto"
+    """The tracker's attention with BatchNorm inside the weights, which are prepared once per lesson."""
     graph: Switch = "auto"
-    """The tracker's step as one CUDA graph instead of some eighty launches."""
+    """The tracker's step, and a gradient step, as one CUDA graph instead of hundreds of launches."""
 
 
 @dataclass(frozen=True)

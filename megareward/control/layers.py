@@ -84,12 +84,14 @@ class Convolution(nn.Module):
 
     def _multiply(self, x: Tensor) -> Tensor:
         """x @ matrix. On a GPU both sides are padded to multiples of 8: rows that do not start at 16 bytes would force
-        kernels several times slower (a cell of 21 x 21 pixels has 441)."""
+        kernels several times slower (a cell of 21 x 21 pixels has 441). Rows of x may come padded."""
         matrix = self.matrix()
         if not x.is_cuda:
             return x @ matrix
         rows, columns = -self.n_in % 8, -self.n_out % 8
-        y = F.pad(x, (0, rows)) @ F.pad(matrix, (0, columns, 0, rows))
+        if x.shape[1] == self.n_in and rows:
+            x = F.pad(x, (0, rows))
+        y = x @ F.pad(matrix, (0, columns, 0, rows))
         return y[:, : self.n_out]
 
     def matrix(self) -> Float[Tensor, "n_in n_out"]:

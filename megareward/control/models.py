@@ -12,6 +12,7 @@ from torch import nn
 from megareward import graphs
 from megareward.control.adm import ADM, entropy
 from megareward.control.config import ControlConfig, Switch
+from megareward.control.folded import FoldedAttention
 from megareward.control.grid import Grid
 from megareward.control.layers import choose_execution
 from megareward.control.lesson import Lesson
@@ -58,11 +59,14 @@ class ControlModels:
         self.modules = nn.ModuleDict({"adm": self.adm, "rtm": self.rtm}).to(self.device).eval()
         how, on_cpu = config.execution, self.device.type == "cpu"
         self.bf16 = chosen(how.bf16, self.device)
-        choose_execution(
-            self.modules,
-            dense=None if how.dense == "auto" and on_cpu else chosen(how.dense, self.device),
-            fused=chosen_fused(how.fused, self.device),
-        )
+        dense, fused = chosen(how.dense, self.device), chosen_fused(how.fused, self.device)
+        choose_execution(self.modules, dense=None if how.dense == "auto" and on_cpu else dense, fused=fused)
+        self._fused_cells = dense and fused
+        """One kernel from bytes to the rows that products like; they are a little wider than cells."""
+        dtype = torch.bfloat16 if self.bf16 else torch.float32
+        self._folded = FoldedAttention(self.adm, self.rtm, dtype) if chosen(how.folded, self.device) else None
+        self._stale = True
+        """The weights have changed since they were folded."""
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
         on_gpu = self.device.type == "cuda"
         self.optimiser = torch.optim.Adam(
@@ -111,11 +115,13 @@ class ControlModels:
         mine, theirs = self.modules.state_dict(), models.modules.state_dict()
         for name, tensor in mine.items():
             tensor.copy_(theirs[name])
+        self._stale = True
         self.normaliser.follow(models.normaliser)
 
     def train_step(self, batch: Transitions) -> dict[str, Float[Tensor, ""]]:
         """One gradient step of both models, which share no parameter. Returns what is worth logging."""
         self.modules.train()
+        self._stale = True
         chance = self.chance(len(batch.actions), self.noise)
         if not (self.records_steps and len(batch.actions) == self.config.batch):
             names, values = self._learn_from(batch, chance)
@@ -162,7 +168,7 @@ class ControlModels:
         return torch.stack(list(losses.values())).sum(), metrics
 
     def rtm_loss(self, batch: Transitions, chance: Chance) -> tuple[Float[Tensor, ""], dict[str, Float[Tensor, ""]]]:
-        source, target = self._anchored(self.normaliser(batch.stack), self.normaliser(batch.now), chance.anchor)
+        source, target = self.see(batch.stack, chance.anchor), self._see_exactly(batch.now[:, None], chance.anchor)
         targets = None
         if chance.lots is not None:
             targets = cells_to_draw(batch.stack[:, -1], batch.now, chance.lots, self.n_drawn, self.grid)
@@ -190,11 +196,19 @@ class ControlModels:
         anchor: Float[Tensor, "N px_h px_w"] | None,
     ) -> ControlMaps:
         """Eq. 3 and Eq. 8 for one real transition of every environment, with the learnt statistics of BatchNorm."""
-        now_scaled = self.normaliser(now)
-        source, target = self._anchored(self.normaliser(stack), now_scaled, anchor)
+        self.refresh()
+        cells = self.see(now[:, None])
+        source, target = self.see(stack, anchor), self.see(now[:, None], anchor)
+        if self._folded is not None:
+            return ControlMaps(self._folded.direct(cells), self._folded.relation(source, actions, target))
         with self.autocast():
-            direct = self.adm.attend(cell_rows(now_scaled[:, None], self.grid))
-            return ControlMaps(direct, self.rtm.attend(source, actions, target))
+            return ControlMaps(self.adm.attend(cells), self.rtm.attend(source, actions, target))
+
+    def refresh(self) -> None:
+        """Prepare `attend` for the weights as they are. It does so itself; but who replays it as a CUDA graph must."""
+        if self._folded is not None and self._stale:
+            self._folded.refresh()
+        self._stale = False
 
     @property
     def n_drawn(self) -> int:
@@ -212,13 +226,27 @@ class ControlModels:
         config = self.config.rtm
         return anchor_noise(config.anchor_kind, n, self.grid, generator, self.device) if config.anchor else None
 
-    def _anchored(self, stack: Tensor, now: Tensor, anchor: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Source and target cells of RTM, with the noise anchor [D6] on the newest frame of each."""
+    def see(
+        self, frames: UInt8[Tensor, "N K px_h px_w"], anchor: Float[Tensor, "N px_h px_w"] | None = None
+    ) -> Float[Tensor, "N HW n_in"]:
+        """The cells of stacks as the models see them: scaled, with the noise anchor [D6] on the newest frame."""
+        if not self._fused_cells:
+            return self._see_exactly(frames, anchor)
+        from megareward.control import fused_cells  # needs Triton, which a CPU may not have
+
+        scale = (self.normaliser.mean, self.normaliser.std)
+        dtype = torch.bfloat16 if self.bf16 else torch.float32
+        return fused_cells.cell_rows(frames, *scale, anchor, self.config.rtm.anchor, self.grid, dtype)
+
+    def _see_exactly(
+        self, frames: UInt8[Tensor, "N K px_h px_w"], anchor: Float[Tensor, "N px_h px_w"] | None
+    ) -> Float[Tensor, "N HW n_in"]:
+        """`see` in float32, rows no wider than a cell."""
+        scaled = self.normaliser(frames)
         if anchor is not None:
-            pattern = self.config.rtm.anchor * anchor
-            stack = torch.cat([stack[:, :-1], stack[:, -1:] + pattern[:, None]], 1)
-            now = now + pattern
-        return cell_rows(stack, self.grid), cell_rows(now[:, None], self.grid)
+            newest = scaled[:, -1:] + self.config.rtm.anchor * anchor[:, None]
+            scaled = torch.cat([scaled[:, :-1], newest], 1)
+        return cell_rows(scaled, self.grid)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly from here, as flat names and tensors."""
@@ -235,6 +263,7 @@ class ControlModels:
             return {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
 
         self.modules.load_state_dict(part("modules."))
+        self._stale = True
         optimiser = self.optimiser.state_dict()
         moments = part("optimiser.")
         optimiser["state"] = {

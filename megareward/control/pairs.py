@@ -1,4 +1,4 @@
-"""Pairs of cells (n, to, from): which ones are looked at, their product, and the sum over `from` in Eq. 6.
+"""Pairs of cells (n, to, from): which ones are looked at, their product, the sum over `from` in Eq. 6, their errors.
 
 Rows follow the order of relation[n, to, from]. `fused` does the same in Triton kernels; see fused_pairs.py.
 """
@@ -57,16 +57,22 @@ def pairs_towards(targets: Int[Tensor, "N K"], HW: int) -> Pairs:
 
 
 def pair_product(
-    codes: Float[Tensor, "N HW F"], offsets: Float[Tensor, "HW HW F"], pairs: Pairs, fused: bool = False
+    codes: Float[Tensor, "N HW F"],
+    offsets: Float[Tensor, "HW HW F"],
+    pairs: Pairs,
+    fused: bool = False,
+    seen: Float[Tensor, "N HW F"] | None = None,
 ) -> Float[Tensor, "M F"]:
-    """codes[n, from] * offsets[to, from], one row per pair."""
+    """codes[n, from] * offsets[to, from] and, if given, * seen[n, to]; one row per pair."""
     if fused:
         from megareward.control import fused_pairs  # needs Triton, which a CPU may not have
 
-        return fused_pairs.pair_product(codes, offsets, pairs)
+        return fused_pairs.pair_product(codes, offsets, pairs, seen)
     if pairs.rows is None:
-        return (codes[:, None] * offsets).flatten(0, 2)  # (N, 1, from, F) * (to, from, F)
-    return codes.flatten(0, 1).index_select(0, pairs.source) * offsets.flatten(0, 1).index_select(0, pairs.offset)
+        product = codes[:, None] * offsets  # (N, 1, from, F) * (to, from, F)
+        return (product if seen is None else product * seen[:, :, None]).flatten(0, 2)
+    product = codes.flatten(0, 1).index_select(0, pairs.source) * offsets.flatten(0, 1).index_select(0, pairs.offset)
+    return product if seen is None else product * seen.flatten(0, 1).index_select(0, pairs.to)
 
 
 def blend(
@@ -83,3 +89,22 @@ def blend(
         return torch.einsum("nij,nijp->nip", relation, values.reshape(N, HW, HW, pixels))
     weighted = relation.flatten().index_select(0, pairs.rows)[:, None] * values  # (M, pixels)
     return values.new_zeros(N * HW, pixels).index_add(0, pairs.to, weighted).reshape(N, HW, pixels)
+
+
+def source_errors(
+    drawn: Float[Tensor, "M pixels"],
+    wanted: Float[Tensor, "N K pixels"],
+    scale: Float[Tensor, ""] | float = 1.0,
+    fused: bool = False,
+) -> Float[Tensor, "N K HW"]:
+    """How far off each source's own drawing is: sum over pixels of (scale * tanh(drawn) - wanted)^2.
+
+    `drawn` has one row for every source of K cells of each sample. `wanted` and `scale` are data, without a gradient.
+    """
+    if fused:
+        from megareward.control import fused_pairs
+
+        return fused_pairs.source_errors(drawn, wanted, scale)
+    N, K, pixels = wanted.shape
+    guesses = scale * torch.tanh(full_precision(drawn))
+    return (guesses.reshape(N, K, -1, pixels) - wanted[:, :, None]).square().sum(-1)

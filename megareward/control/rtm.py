@@ -21,7 +21,15 @@ from torch import nn
 from megareward.control.config import Attention, RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.layers import Decoder, Encoder, Fusable, NormLeaky, full_precision
-from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product, pairs_towards
+from megareward.control.pairs import (
+    Pairs,
+    all_pairs,
+    attended_pairs,
+    blend,
+    pair_product,
+    pairs_towards,
+    source_errors,
+)
 from megareward.control.sparsemax import ATTENTIONS
 from megareward.types import Float, Int, Tensor
 
@@ -62,10 +70,15 @@ class Interaction(Fusable):
         return self.offset(self.offset_one_hot).to(dtype)
 
     def forward(
-        self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"], pairs: Pairs
+        self,
+        source: Float[Tensor, "N HW n_in"],
+        actions: Int[Tensor, "N"],
+        pairs: Pairs,
+        seen: Float[Tensor, "N HW F"] | None = None,
     ) -> Float[Tensor, "M F"]:
+        """One row per pair. `seen`, a code of every cell `to`, joins the product if given."""
         codes = self.source_codes(source, actions)
-        return pair_product(codes, self.offset_codes(codes.dtype), pairs, fused=self.fused)
+        return pair_product(codes, self.offset_codes(codes.dtype), pairs, fused=self.fused, seen=seen)
 
 
 class Phi(nn.Module):
@@ -105,12 +118,12 @@ class Gamma(nn.Module):
     ) -> Float[Tensor, "N HW HW"]:
         """Eq. 7: the scores alpha-bar[to, from]. `target` is used only where Gamma was built to see it."""
         N, HW, _ = source.shape
-        product = self.interaction(source, actions, all_pairs(N, HW))  # (N * to * from, F)
+        seen = None
         if self.target is not None:
             if target is None:
                 raise ValueError("target is None, but this Gamma sees it (rtm.gamma_sees_target): pass the new cells.")
-            seen = self.target(target.flatten(0, 1))  # (N * to, F)
-            product = product * seen.repeat_interleave(HW, 0)
+            seen = self.target(target.flatten(0, 1)).reshape(N, HW, -1)  # (N, to, F)
+        product = self.interaction(source, actions, all_pairs(N, HW), seen)  # (N * to * from, F)
         return full_precision(self.head(product)).reshape(N, HW, HW)
 
 
@@ -181,10 +194,7 @@ class RTM(Fusable):
         self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float
     ) -> Float[Tensor, "N K HW"]:
         """How far off each source's own drawing of each drawn cell is: the squared error summed over its pixels."""
-        guesses = scale * torch.tanh(full_precision(output.drawn))
-        wanted = drawn_rows(target, output.targets)  # (N, K, pixels)
-        N, K, pixels = wanted.shape
-        return (guesses.reshape(N, K, -1, pixels) - wanted[:, :, None]).square().sum(-1)
+        return source_errors(output.drawn, drawn_rows(target, output.targets), scale, fused=self.fused)
 
 
 def drawn_rows(per_cell: Float[Tensor, "N HW X"], targets: Int[Tensor, "N K"] | None) -> Float[Tensor, "N K X"]:

@@ -77,6 +77,7 @@ class ControlTracker:
             self._anchor.copy_(self._anchors[group * n : (group + 1) * n])
         torch.arange(group * n, (group + 1) * n, out=self._rows)
         self.started = self.started or (group + 1) * n == n_envs
+        self.models.refresh()
         control = self._advance_all()
         relation = control.relation.clone() if with_relation and control.relation is not None else None
         return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)

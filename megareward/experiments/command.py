@@ -9,7 +9,7 @@ from typing import Any
 import tyro
 
 from megareward.errors import RunError, UsageError
-from megareward.experiments.plans import EXPERIMENTS, find_experiment, matching
+from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment, matching
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,9 @@ class ExperimentArgs:
     frames: int | None = None
     """[default: the experiment's]"""
     jobs: int = 0
-    """Runs at a time, one core each; 0 is one per core."""
+    """Runs at a time, each a process of its own; 0 is one per core."""
+    device: Device = "cpu"
+    """Where runs that are still to be made train; the records say which it was."""
     only: str = ""
     """Only runs whose names contain these words, separated by commas: mega,mini-pong."""
     table: bool = False
@@ -50,7 +52,7 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
     from megareward.experiments.table import markdown
 
     experiment = find_experiment(args.name)
-    cells = experiment.cells(args.frames, args.seeds)
+    cells = experiment.cells(args.frames, args.seeds, args.device)
     chosen = list(matching(cells, args.only))
     if not chosen:
         raise UsageError(f"--only {args.only} matches no run of {args.name}; one is called {cells[0].name}.")

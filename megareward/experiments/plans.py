@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
 from megareward.training.config import TrainConfig, with_preset
 
+Device = Literal["cpu", "cuda"]
 Change = Callable[[TrainConfig], TrainConfig]
 
 
@@ -37,18 +38,18 @@ class Experiment:
     frames: int
     seeds: int = 3
 
-    def cells(self, frames: int | None = None, seeds: int | None = None) -> list[Cell]:
+    def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""
         return [
-            Cell(row, column, change_row(change_column(base_config(seed, frames or self.frames))))
+            Cell(row, column, change_row(change_column(base_config(seed, frames or self.frames, device))))
             for seed in range(seeds or self.seeds)
             for column, change_column in self.columns.items()
             for row, change_row in self.rows.items()
         ]
 
 
-def base_config(seed: int, frames: int) -> TrainConfig:
-    return TrainConfig("mega", "mini-pong", frames=frames, seed=seed, device="cpu")
+def base_config(seed: int, frames: int, device: Device) -> TrainConfig:
+    return TrainConfig("mega", "mini-pong", frames=frames, seed=seed, device=device)
 
 
 def game(name: str, **extras: Any) -> Change:

@@ -55,12 +55,24 @@ class Policy(nn.Module):
     def forward(
         self, stack: UInt8[Tensor, "B C px_h px_w"], extra: Float[Tensor, "B E px_h px_w"] | None = None
     ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
-        x = stack.to(torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype) / 255.0
+        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
+        B, C, *frame_shape = stack.shape
+        E = 0 if extra is None else extra.shape[1]
+        layout = torch.channels_last if stack.is_cuda else torch.contiguous_format
+        x = torch.empty((B, C + E, *frame_shape), dtype=dtype, device=stack.device, memory_format=layout)
+        x[:, :C] = stack
+        x[:, :C] /= 255.0
         if extra is not None:
-            x = torch.cat([x, extra.to(x.dtype)], dim=1)  # (B, C+E, px_h, px_w)
+            x[:, C:] = extra
         features = self.trunk(x).float()
         with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
             return self.action_head(features), self.value_head(features)
+
+    def put_features_last(self) -> None:
+        """Lay out the kernels as `forward` lays out the frames on a GPU, which is how its tensor cores read."""
+        for parameter in self.trunk.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
     @property
     def dtype(self) -> torch.dtype:

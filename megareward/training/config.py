@@ -185,7 +185,7 @@ def debug(config: TrainConfig) -> TrainConfig:
 
 def without_fast_paths(config: TrainConfig) -> TrainConfig:
     """`--plain`: the same run as plainly as it can be computed: float32, kernel by kernel, one thing after another."""
-    execution = replace(config.control.execution, bf16="off", dense="off", fused="off", graph="off")
+    execution = replace(config.control.execution, bf16="off", dense="off", fused="off", folded="off", graph="off")
     return replace(
         config,
         ppo=replace(config.ppo, precision="float32", cuda_graphs=False),

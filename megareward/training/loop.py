@@ -70,6 +70,8 @@ class Trainer:
             self.policy = Policy(
                 env.frame_shape, env.n_actions, max(len(self.streams), 1), config.policy, int(config.shows_g)
             ).to(device)
+        if device.type == "cuda":
+            self.policy.put_features_last()
         self.scales = [ReturnScale(env.n_envs, stream.discount, device) for stream, _, _ in self.streams]
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.rollout = Rollout(

@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 def test_plain_switches_off_all_that_is_only_fast_and_nothing_else():
     config = with_preset(TrainConfig(method="mega", game="breakout", env=AtariConfig(groups=2)), "many")
     plain = without_fast_paths(config)
-    assert {vars(plain.control.execution)[name] for name in ("bf16", "dense", "fused", "graph")} == {"off"}
+    assert {vars(plain.control.execution)[name] for name in ("bf16", "dense", "fused", "folded", "graph")} == {"off"}
     assert (plain.control.overlap, plain.env.groups) == ("off", 1)
     assert (plain.ppo.precision, plain.ppo.cuda_graphs) == ("float32", False)
     restored = replace(
