@@ -47,7 +47,7 @@ class ControlTracker:
         self._anchors: Tensor | None = None
         self._kept: list[Tensor] = []
         graph = chosen(models.config.execution.graph, device)
-        self._advance_all = Replay(self._advance, enabled=graph, before=self._put_aside, after=self._put_back)
+        self._advance_all = Replay(self._advance, enabled=graph, before=self.keep, after=self.put_back)
 
     def step(
         self,
@@ -61,7 +61,7 @@ class ControlTracker:
 
         Where there are groups, N is the size of one, and `group` takes the numbers in turn.
         """
-        K, n, n_envs = self.last.shape[1], len(self._actions), len(self.g)
+        K, n = self.last.shape[1], len(self._actions)
         if stack.shape[1] < K:
             raise UsageError(
                 f"The tracker got stacks of {stack.shape[1]} frames; rtm.stack is {K}, so give {K} or more."
@@ -71,36 +71,51 @@ class ControlTracker:
         self._first.copy_(first)
         if not self.started:  # whatever the caller says, nothing is known of the frame before
             self._first.fill_(True)
-        if group == 0:  # noise for all, so that it does not depend on the groups
-            self._anchors = self.models.anchor(n_envs, self.noise)
-        if self._anchor is not None and self._anchors is not None:
-            self._anchor.copy_(self._anchors[group * n : (group + 1) * n])
         torch.arange(group * n, (group + 1) * n, out=self._rows)
-        self.started = self.started or (group + 1) * n == n_envs
-        self.models.refresh()
+        self.prepare(group)
         control = self._advance_all()
         relation = control.relation.clone() if with_relation and control.relation is not None else None
         return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)
 
-    @torch.no_grad()
+    def prepare(self, group: int = 0) -> None:
+        """What `advance` needs and no CUDA graph can do: noise, and weights as they are now."""
+        n, n_envs = len(self._actions), len(self.g)
+        if group == 0:  # noise for all, so that it does not depend on the groups
+            self._anchors = self.models.anchor(n_envs, self.noise)
+        if self._anchor is not None and self._anchors is not None:
+            self._anchor.copy_(self._anchors[group * n : (group + 1) * n])
+        self.started = self.started or (group + 1) * n == n_envs
+        self.models.refresh()
+
     def _advance(self) -> Control:
-        """One step, from and to fixed places."""
-        first, latent, rows = self._first, self.latent, self._rows
-        last, g_prev = self.last[rows], self.g[rows]
-        direct, relation = self.models.attend(last, self._actions, self._stack[:, -1], self._anchor)
+        return self.advance(self._stack, self._actions, self._first, self._rows)
+
+    @torch.no_grad()
+    def advance(
+        self,
+        stack: UInt8[Tensor, "n K px_h px_w"],
+        actions: Int[Tensor, "n"],
+        first: Bool[Tensor, "n"],
+        rows: Int[Tensor, "n"],
+    ) -> Control:
+        """One step of the environments `rows`, one group of them, after `prepare`; for a caller who records it himself.
+        It may be repeated as often as `keep` and `put_back` stand around it."""
+        latent, last, g_prev = self.latent, self.last[rows], self.g[rows]
+        stack = stack[:, -last.shape[1] :]
+        direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
         direct = clear(direct, first)  # no action of this episode has led here
         passed_on = propagate(relation, g_prev, latent.hold)
         g = clear(accumulate(direct, relation, g_prev, latent.rho, latent.hold, latent.clip), first)
         reward = mega_reward(g, g_prev, passed_on, latent.reward).masked_fill(first, 0)
         self.g.index_copy_(0, rows, g)
-        self.last.index_copy_(0, rows, self._stack)
+        self.last.index_copy_(0, rows, stack)
         return Control(direct, g, reward, relation.masked_fill(first[:, None, None], 0))
 
-    def _put_aside(self) -> None:
+    def keep(self) -> None:
         """Recording a CUDA graph runs the step a few times over; those must not count."""
         self._kept = [self.g.clone(), self.last.clone()]
 
-    def _put_back(self) -> None:
+    def put_back(self) -> None:
         for place, kept in zip((self.g, self.last), self._kept, strict=True):
             place.copy_(kept)
 

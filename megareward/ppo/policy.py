@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from megareward.errors import UsageError
@@ -56,15 +57,16 @@ class Policy(nn.Module):
         self, stack: UInt8[Tensor, "B C px_h px_w"], extra: Float[Tensor, "B E px_h px_w"] | None = None
     ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
         dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
-        B, C, *frame_shape = stack.shape
-        E = 0 if extra is None else extra.shape[1]
-        layout = torch.channels_last if stack.is_cuda else torch.contiguous_format
-        x = torch.empty((B, C + E, *frame_shape), dtype=dtype, device=stack.device, memory_format=layout)
-        x[:, :C] = stack
-        x[:, :C] /= 255.0
-        if extra is not None:
-            x[:, C:] = extra
-        features = self.trunk(x).float()
+        first, *rest = self.trunk
+        assert isinstance(first, nn.Conv2d)
+        if stack.is_cuda and fits_blocks(first, stack.shape[-2:]):
+            x = convolve_blocks(first, stack, extra, dtype)
+        else:
+            x = stack.to(dtype) / 255.0
+            x = first(x if extra is None else torch.cat([x, extra.to(dtype)], dim=1))  # (B, C+E, px_h, px_w)
+        for layer in rest:
+            x = layer(x)
+        features = x.float()
         with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
             return self.action_head(features), self.value_head(features)
 
@@ -77,6 +79,33 @@ class Policy(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         return self.action_head.weight.dtype
+
+
+def fits_blocks(conv: nn.Conv2d, frame_shape: tuple[int, ...]) -> bool:
+    sizes = (*conv.kernel_size, *frame_shape)
+    return conv.stride[0] == conv.stride[1] and not any(size % conv.stride[0] for size in sizes)
+
+
+def convolve_blocks(
+    conv: nn.Conv2d,
+    stack: UInt8[Tensor, "B C px_h px_w"],
+    extra: Float[Tensor, "B E px_h px_w"] | None,
+    dtype: torch.dtype,
+) -> Float[Tensor, "B features h w"]:
+    """`conv` of stack / 255 and the extra channels, with every block of stride x stride pixels as one pixel of many
+    features: a convolution of stride 1, its features last, as a GPU's tensor cores like it. They dislike four channels.
+
+    Bytes stay whole numbers, which bfloat16 holds exactly; the kernel is divided by 255 instead.
+    """
+    s, (B, C, px_h, px_w) = conv.stride[0], stack.shape
+    E = 0 if extra is None else extra.shape[1]
+    blocks = torch.empty(B, px_h // s, px_w // s, C + E, s, s, dtype=dtype, device=stack.device)
+    for start, part in ((0, stack), (C, extra)):
+        if part is not None:
+            rows = part.reshape(B, -1, px_h // s, s, px_w // s, s)
+            blocks[:, :, :, start : start + part.shape[1]] = rows.permute(0, 2, 4, 1, 3, 5)
+    kernel = torch.cat([conv.weight[:, :C] / 255.0, conv.weight[:, C:]], dim=1)
+    return F.conv2d(blocks.flatten(3).permute(0, 3, 1, 2), F.pixel_unshuffle(kernel, s), conv.bias)
 
 
 def sample(logits: Float[Tensor, "N A"], clocks: Float[Tensor, "N A"]) -> Int[Tensor, "N"]:

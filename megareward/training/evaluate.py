@@ -136,7 +136,7 @@ class Player:
         if self.tracker is not None:
             rollout = self.rollout
             control = self.tracker.step(rollout.stack(t), rollout.actions[0], rollout.first[t], self.with_relation)
-            rollout.judge(t, control.direct, control.g, control.reward)
+            rollout.judge(rollout.index(t), control.direct, control.g, control.reward)
             self.control = control
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from megareward.audit.oracle import NothingToLearn, OracleTracker
-from megareward.control.models import ControlModels
+from megareward.control.models import ControlModels, chosen
 from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
 from megareward.envs.interface import BatchedEnv, Step
@@ -91,7 +91,14 @@ class Trainer:
         self._envs = torch.arange(env.n_envs, device=device)
         self.skilled = torch.ones((), device=device)
         self.clocks = torch.zeros(env.n_envs, env.n_actions, device=device)
-        self.decide = Replay(self._decide, enabled=device.type == "cuda" and ppo.cuda_graphs)
+        graphs = device.type == "cuda" and ppo.cuda_graphs
+        self.decide = Replay(self._decide, enabled=graphs)
+        self.look = Replay(
+            self._look,
+            enabled=graphs and chosen(config.control.execution.graph, device),
+            before=self.tracker.keep if isinstance(self.tracker, ControlTracker) else lambda: None,
+            after=self.tracker.put_back if isinstance(self.tracker, ControlTracker) else lambda: None,
+        )
         self.score_book = ScoreBook(env.n_envs)
         self.iteration = 0
         self.frames = 0
@@ -107,8 +114,8 @@ class Trainer:
     def _open(self, step: Step) -> None:
         with self.lanes.front():
             self.rollout.show(0, step)
-            for group in range(len(self.groups)):
-                self._track(0, group)
+            for group, rows in enumerate(self.groups):
+                self._track(0, group, rows)
 
     def iterate(self) -> tuple[dict[str, float], list[Episode]]:
         """One rollout and everything that is learnt from it."""
@@ -152,15 +159,19 @@ class Trainer:
             if t < rollout.T:
                 self.clocks.exponential_(generator=self.generator)
             for group, rows in enumerate(self.groups):
+                self.turn.fill_(rows.start)
                 if t > 0:
                     step = env.recv()
                     clock.lap("emulate")
                     self.score_book.record(step)
-                    rollout.show(t, step, rows)
-                    self._track(t, group)
+                    rollout.receive(t, step, rows)
+                    if isinstance(self.tracker, ControlTracker):
+                        self.tracker.prepare(group)
+                    self.look()
+                    if isinstance(self.tracker, OracleTracker):
+                        self._track(t, group, rows)
                     clock.lap("track")
                 if t < rollout.T:
-                    self.turn.fill_(rows.start)
                     actions = self.decide().to(env.device)
                     clock.lap("act")
                     env.send(actions)
@@ -171,10 +182,35 @@ class Trainer:
         if self.config.spec.trains_policy:
             rollout.values[rollout.T] = self._evaluate(self.now * env.n_envs + self._envs)[1]
 
+    def _whose_turn(self) -> tuple[Int[Tensor, "n"], Int[Tensor, "n"]]:
+        """The environments of the group whose turn it is, and their samples of frame `now`."""
+        envs = self.turn + self._envs[: self.groups[0].stop]
+        return envs, self.now * self.env.n_envs + envs
+
+    def _look(self) -> None:
+        """What the environments of one group have sent becomes frame `now`, and their control there is judged."""
+        envs, index = self._whose_turn()
+        rollout = self.rollout
+        rollout.place(index)
+        if isinstance(self.tracker, ControlTracker):
+            actions = rollout.actions.view(-1)[index - self.env.n_envs]  # those that led here
+            first = rollout.first.flatten()[index]
+            control = self.tracker.advance(rollout.stacks(index), actions, first, envs)
+            rollout.judge(index, control.direct, control.g, control.reward)
+
+    def _track(self, t: int, group: int, rows: slice) -> None:
+        """The same judgement outside of any graph: of a run's first frames, and by an oracle."""
+        if self.tracker is None:
+            return
+        rollout = self.rollout
+        actions, first = rollout.actions[max(t - 1, 0), rows], rollout.first[t, rows]
+        control = self.tracker.step(rollout.stack(t, rows), actions, first, group=group)
+        rollout.judge(rollout.index(t, rows), control.direct, control.g, control.reward)
+
     def _decide(self) -> Int[Tensor, "n"]:
         """One group acts on frame `now` with its dice of `clocks`; the decision goes into the rollout."""
-        envs = self.turn + self._envs[: self.groups[0].stop]
-        index, clocks = self.now * self.env.n_envs + envs, self.clocks[envs]
+        envs, index = self._whose_turn()
+        clocks = self.clocks[envs]
         logits, values = torch.zeros_like(clocks), torch.zeros_like(self.rollout.values[0, : len(clocks)])
         if self.config.spec.trains_policy:
             learnt, values = self._evaluate(index)
@@ -182,15 +218,6 @@ class Trainer:
         actions = sample(logits, clocks)
         self.rollout.act(index, actions, log_prob_of(logits, actions), values)
         return actions
-
-    def _track(self, t: int, group: int) -> None:
-        """What a group has under control at frame t, given the action that led there."""
-        if self.tracker is None:
-            return
-        rollout, rows = self.rollout, self.groups[group]
-        actions, first = rollout.actions[max(t - 1, 0), rows], rollout.first[t, rows]
-        control = self.tracker.step(rollout.stack(t, rows), actions, first, group=group)
-        rollout.judge(t, control.direct, control.g, control.reward, rows)
 
     def observe(self, index: Int[Tensor, "B"]) -> tuple[UInt8[Tensor, "B C px_h px_w"], Tensor | None]:
         """What the policy sees of any samples of the rollout: the stack and, if it is shown, g as a picture."""

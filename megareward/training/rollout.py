@@ -27,41 +27,58 @@ class Rollout:
         self.all_frames = torch.zeros(self.history + T + 1, n_envs, *frame_shape, dtype=torch.uint8, device=device)
         self.age = torch.zeros(T + 1, n_envs, dtype=torch.int64, device=device)
         """Frames since the first of the episode, counted no further than a stack reaches."""
-        self.flags = torch.zeros(T + 1, 3, n_envs, dtype=torch.bool, device=device)
+        self.flags = torch.zeros(T + 1, n_envs, 3, dtype=torch.bool, device=device)
+        """first, terminated, truncated."""
         self.actions = torch.zeros(T, n_envs, dtype=torch.int64, device=device)
         self.log_probs = torch.zeros(T, n_envs, device=device)
         self.values = torch.zeros(T + 1, n_envs, n_streams, device=device)
-        self.r_ext = torch.zeros(T, n_envs, device=device) if keeps_score else None
+        self.r_ext = torch.zeros(T + 1, n_envs, device=device) if keeps_score else None
+        """Row t, like row t of `growth`, belongs to the step that led to frame t; row 0 is none of this rollout's."""
         self.direct = torch.zeros(T + 1, n_envs, n_cells, device=device)
         self.g = torch.zeros(T + 1, n_envs, n_cells, device=device)
-        self.growth = torch.zeros(T, n_envs, device=device)
+        self.growth = torch.zeros(T + 1, n_envs, device=device)
         self._back = torch.arange(self.history, -1, -1, device=device)  # (stack,) oldest first
         self._envs = torch.arange(n_envs, device=device)
         self._first_here: Bool[Tensor, "T_plus_1 N"] | None = torch.zeros(T + 1, n_envs, dtype=torch.bool)
-        self._staging: tuple[Tensor, Tensor] | None = None
-        if device.type == "cuda":  # the device takes at its own pace what lies in pinned memory
-            frames = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, pin_memory=True)
-            self._staging = frames, torch.zeros(n_envs, 3, dtype=torch.bool, pin_memory=True)
+        # What has come last of each environment: on its way in pinned memory, which a device reads at its own pace, ...
+        self._sent: tuple[Tensor, ...] | None = None
+        if device.type == "cuda":
+            self._sent = tuple(t.cpu().pin_memory() for t in (self.all_frames[0], self.flags[0], self.values[0, :, 0]))
+        # ... and where it arrives.
+        self._arrived = (self.all_frames[0].clone(), self.flags[0].clone(), self.values[0, :, 0].clone())
 
     # Writing ---------------------------------------------------------------------------------------------------------
 
     def show(self, t: int, step: Step, rows: slice = slice(None)) -> None:
         """Frame t, as the environments sent it; all of them, or those in `rows`."""
-        frames, flags = step.frames, torch.stack([step.first, step.terminated, step.truncated], -1)  # (B, 3)
+        self.receive(t, step, rows)
+        self.place(self.index(t, rows))
+
+    def receive(self, t: int, step: Step, rows: slice = slice(None)) -> None:
+        """The first half of `show`: bring it to the device, in three small copies at most."""
+        flags = torch.stack([step.first, step.terminated, step.truncated], -1)  # (B, 3)
         if flags.device.type == "cpu" and self._first_here is not None:
             self._first_here[t, rows] = step.first
         else:
             self._first_here = None
-        if self._staging is not None and frames.device.type == "cpu":
-            # Free again: since they were last written, actions of these environments were waited for.
-            frames = self._staging[0][rows].copy_(frames)
-            flags = self._staging[1][rows].copy_(flags).to(self.device, non_blocking=True)
-        self.all_frames[self.history + t, rows].copy_(frames, non_blocking=True)
-        self.flags[t, :, rows] = flags.T
-        before = self.age[t - 1, rows] if t > 0 else torch.zeros_like(self.age[0, rows])
-        self.age[t, rows] = (before + 1).clamp(max=self.history) * ~self.flags[t, 0, rows]
-        if self.r_ext is not None and t > 0:
-            self.r_ext[t - 1, rows].copy_(step.rewards, non_blocking=True)
+        news = (step.frames, flags) if self.r_ext is None else (step.frames, flags, step.rewards)
+        for i, tensor in enumerate(news):
+            if self._sent is not None and tensor.device.type == "cpu":
+                # Free again: since it was last written, actions of these environments were waited for.
+                tensor = self._sent[i][rows].copy_(tensor)
+            self._arrived[i][rows].copy_(tensor, non_blocking=True)
+
+    def place(self, index: Int[Tensor, "B"]) -> None:
+        """The second half: what has arrived are the samples index = t * N + n. A CUDA graph can do this."""
+        n = index % self.n_envs
+        frames, flags, rewards = (arrived[n] for arrived in self._arrived)
+        self.all_frames.flatten(0, 1).index_copy_(0, self.history * self.n_envs + index, frames)
+        self.flags.flatten(0, 1).index_copy_(0, index, flags)
+        before = torch.where(index >= self.n_envs, self.age.view(-1)[index - self.n_envs], 0)  # index -1 is the last
+        age = (before + 1).clamp(max=self.history) * ~flags[:, 0]
+        self.age.view(-1).index_copy_(0, index, age)
+        if self.r_ext is not None:
+            self.r_ext.view(-1).index_copy_(0, index, rewards)
 
     def act(
         self,
@@ -77,16 +94,15 @@ class Rollout:
 
     def judge(
         self,
-        t: int,
+        index: Int[Tensor, "B"],
         direct: Float[Tensor, "B HW"],
         g: Float[Tensor, "B HW"],
         growth: Float[Tensor, "B"],
-        rows: slice = slice(None),
     ) -> None:
-        """What the control tracker says of frame t, and of the transition that led to it."""
-        self.direct[t, rows], self.g[t, rows] = direct, g
-        if t > 0:
-            self.growth[t - 1, rows] = growth
+        """What the control tracker says of the frames at index = t * N + n, and of the transitions that led to them."""
+        self.direct.flatten(0, 1).index_copy_(0, index, direct)
+        self.g.flatten(0, 1).index_copy_(0, index, g)
+        self.growth.view(-1).index_copy_(0, index, growth)
 
     def roll(self) -> None:
         """The newest frame, with what a stack needs of its past, becomes frame 0 of the next rollout."""
@@ -99,15 +115,15 @@ class Rollout:
 
     @property
     def first(self) -> Bool[Tensor, "T_plus_1 N"]:
-        return self.flags[:, 0]
+        return self.flags[..., 0]
 
     @property
     def terminated(self) -> Bool[Tensor, "T_plus_1 N"]:
-        return self.flags[:, 1]
+        return self.flags[..., 1]
 
     @property
     def truncated(self) -> Bool[Tensor, "T_plus_1 N"]:
-        return self.flags[:, 2]
+        return self.flags[..., 2]
 
     @property
     def all_first(self) -> Bool[Tensor, "L N"]:
@@ -122,7 +138,11 @@ class Rollout:
 
     def stack(self, t: int | Int[Tensor, ""], rows: slice = slice(None)) -> UInt8[Tensor, "B stack px_h px_w"]:
         """What the policy sees at frame t; in all environments, or in `rows`."""
-        return self.stacks(t * self.n_envs + self._envs[rows])
+        return self.stacks(self.index(t, rows))
+
+    def index(self, t: int | Int[Tensor, ""], rows: slice = slice(None)) -> Int[Tensor, "B"]:
+        """The numbers t * N + n of the samples of one moment."""
+        return t * self.n_envs + self._envs[rows]
 
     def stacks(self, index: Int[Tensor, "B"]) -> UInt8[Tensor, "B stack px_h px_w"]:
         """The same for any samples of the flattened rollout, index = t * N + n.
@@ -135,8 +155,9 @@ class Rollout:
 
     def recorded(self) -> Recorded:
         frames = self.all_frames[self.history :]
-        control = ControlRecord(self.direct, self.g, self.growth) if self.g.shape[-1] else None
-        return Recorded(frames, self.actions, self.first, self.terminated, self.truncated, self.r_ext, control)
+        control = ControlRecord(self.direct, self.g, self.growth[1:]) if self.g.shape[-1] else None
+        r_ext = None if self.r_ext is None else self.r_ext[1:]
+        return Recorded(frames, self.actions, self.first, self.terminated, self.truncated, r_ext, control)
 
     # Saving ----------------------------------------------------------------------------------------------------------
 

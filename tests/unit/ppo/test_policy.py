@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from torch import nn
 
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig, Stream
-from megareward.ppo.policy import Policy, sample
+from megareward.ppo.policy import Policy, convolve_blocks, fits_blocks, sample
 
 B, A, S = 5, 7, 2
 
@@ -55,3 +56,26 @@ def test_impossible_hyper_parameters_are_refused_by_name(bad):
 def test_an_impossible_discount_is_refused():
     with pytest.raises(UsageError, match=r"1\.5"):
         Stream("x", discount=1.5)
+
+
+@pytest.mark.parametrize(("kernel", "stride", "E"), [(8, 4, 0), (8, 4, 1), (4, 2, 2), (6, 3, 1)])
+def test_a_convolution_of_blocks_is_the_convolution(kernel, stride, E):
+    B, C, features, px_h, px_w = 2, 4, 5, 12 * stride, 7 * stride
+    conv = nn.Conv2d(C + E, features, kernel, stride).double()
+    generator = torch.Generator().manual_seed(0)
+    stack = torch.randint(256, (B, C, px_h, px_w), dtype=torch.uint8, generator=generator)
+    extra = torch.rand(B, E, px_h, px_w, dtype=torch.float64, generator=generator) if E else None
+    assert fits_blocks(conv, (px_h, px_w))
+    seen = stack.double() / 255 if extra is None else torch.cat([stack.double() / 255, extra], 1)
+    expected, got = conv(seen), convolve_blocks(conv, stack, extra, torch.float64)
+    torch.testing.assert_close(got, expected)
+    weights = torch.rand(expected.shape, dtype=torch.float64, generator=generator)
+    gradients = [torch.autograd.grad(y, list(conv.parameters()), weights) for y in (expected, got)]
+    for wanted, found in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_frames_that_the_stride_does_not_divide_have_no_blocks():
+    conv = nn.Conv2d(4, 5, 8, 4)
+    assert not fits_blocks(conv, (84, 86))
+    assert not fits_blocks(nn.Conv2d(4, 5, 3, 2), (84, 84))
