@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 
-from megareward.bench.training import host_mib
 from megareward.quantities import parse_count
 from megareward.training.config import TrainConfig, with_preset
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
+from megareward.training.memory import host_mib
 from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
 from megareward.training.run_folder import RunFolder

@@ -1,7 +1,5 @@
 """Frames per second of a whole training run beside the emulator alone, by turns in one process."""
 
-import os
-import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ from megareward.training.checkpoint import save_checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
+from megareward.training.memory import host_mib
 from megareward.training.provenance import provenance
 from megareward.training.run_folder import RunFolder
 
@@ -175,15 +174,6 @@ def measure_training(config: TrainConfig, device: torch.device, seconds: float, 
 
 def rate(segments: list[tuple[int, float]]) -> float:
     return sum(frames for frames, _ in segments) / sum(seconds for _, seconds in segments)
-
-
-def host_mib() -> float:
-    """Resident memory of this process; where the system does not tell, its largest so far."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # bytes on macOS
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def measure_growth(

@@ -17,6 +17,7 @@ from megareward.training.config import TrainConfig
 from megareward.training.durable import disk_is_full
 from megareward.training.logger import Logger, count
 from megareward.training.loop import NotFiniteError, Trainer
+from megareward.training.memory import memory_in_use
 from megareward.training.provenance import provenance
 from megareward.training.run_folder import RunFolder
 
@@ -73,6 +74,7 @@ def carry_on(
                 while trainer.iteration < config.iterations:
                     with not_finite_explained(trainer, folder):
                         numbers, episodes = trainer.iterate()
+                    numbers |= memory_in_use(trainer.device)
                     logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
                     now = time.monotonic()
                     out_of_time = minutes is not None and now - begun > 60 * minutes

@@ -130,7 +130,7 @@ def _metrics(groups: list[Group]) -> str:
     names = dict.fromkeys(name for run in firsts for row in run.metrics for name in row)
     cards = []
     for name in names:
-        if name in ("frames", "score") or name.startswith("seconds/"):
+        if name in ("frames", "score") or name.startswith(("seconds/", "memory/")):
             continue
         lines = []
         for group, run in zip(groups, firsts, strict=True):

@@ -112,7 +112,7 @@ class Outcome:
         _, tensors, state = found
         del state["log_sizes"]  # seconds are written with as many digits as they have
         rows = folder.rows("metrics.jsonl")
-        metrics = [{k: v for k, v in row.items() if not k.startswith("seconds/")} for row in rows]
+        metrics = [{k: v for k, v in row.items() if not k.startswith(("seconds/", "memory/"))} for row in rows]
         return cls(tensors, state, metrics, folder.rows("scores.jsonl"))
 
     @property
