@@ -20,8 +20,8 @@ class BenchTrainArgs:
     preset: str = "many"
     n_envs: int | None = None
     """[default: the preset's]"""
-    groups: int = 1
-    """Groups of environments that take turns; Atari only."""
+    groups: int | None = None
+    """Groups of environments that take turns; Atari only. [default: the preset's]"""
     overlap: Literal["auto", "on", "off"] = "auto"
     """Whether control models learn while the next rollout is collected. auto: on a GPU."""
     plain: bool = False
@@ -41,7 +41,8 @@ def bench_config(args: "BenchTrainArgs | BenchGrowthArgs") -> TrainConfig:
     if isinstance(args, BenchTrainArgs) and args.n_envs is not None:
         config = replace(config, ppo=replace(config.ppo, n_envs=args.n_envs))
     if isinstance(config.env, AtariConfig):
-        config = replace(config, env=replace(config.env, threads=args.threads, groups=args.groups))
+        groups = config.env.groups if args.groups is None else args.groups
+        config = replace(config, env=replace(config.env, threads=args.threads, groups=groups))
     return without_fast_paths(config) if args.plain else config
 
 
@@ -70,7 +71,7 @@ class BenchGrowthArgs:
     """Rows, and columns, of the control map to try."""
     features: tuple[int, ...] = (256, 1024)
     """Sizes of RTM's codes to try."""
-    groups: int = 1
+    groups: int | None = None
     overlap: Literal["auto", "on", "off"] = "auto"
     plain: bool = False
     threads: int = 0

@@ -16,6 +16,7 @@ The last term is SB3's own: it bootstraps a time limit by adding it to the rewar
 Needs the extra: pip install "megareward[sb3]".
 """
 
+import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,8 @@ class IntrinsicRewardCallback(BaseCallback):
             raise UsageError(f"The reward is made already; pass {', '.join(settings)} to make().")
         self._wanted, self._settings = reward, settings
         self.weight, self.score_weight, self.warmup_steps = weight, score_weight, warmup_steps
-        self._max_grad_norm: float | None = None
-        """The model's own, while it is held."""
+        self._held: tuple[float, dict[str, Any]] | None = None
+        """The model's own max_grad_norm and its optimiser's state, while it is held."""
         self.reward: IntrinsicReward
         self.metrics: dict[str, float] = {}
         """Of the last update."""
@@ -161,11 +162,16 @@ class IntrinsicRewardCallback(BaseCallback):
 
     def _hold(self, hold: bool) -> None:
         """Let the next `train` move no weight: its gradient is clipped to length 0. Only while `train` runs, so that a
-        model saved meanwhile knows nothing of it."""
-        if hold and self._max_grad_norm is None:
-            self._max_grad_norm, self.model.max_grad_norm = self.model.max_grad_norm, 0.0  # type: ignore[attr-defined]
-        elif not hold and self._max_grad_norm is not None:
-            self.model.max_grad_norm, self._max_grad_norm = self._max_grad_norm, None  # type: ignore[attr-defined]
+        model saved meanwhile knows nothing of it. Adam must not count these steps either: had it seen zeros for a
+        while, it would take the first real gradients for several times what they are."""
+        model: Any = self.model
+        if hold and self._held is None:
+            self._held = model.max_grad_norm, copy.deepcopy(model.policy.optimizer.state_dict())
+            model.max_grad_norm = 0.0
+        elif not hold and self._held is not None:
+            model.max_grad_norm, state = self._held
+            model.policy.optimizer.load_state_dict(state)
+            self._held = None
 
     def _beyond_time_limits(self, dones: Array, infos: list[dict[str, Any]]) -> Array:
         assert isinstance(self.model, OnPolicyAlgorithm)

@@ -161,12 +161,13 @@ def many(config: TrainConfig) -> TrainConfig:
     """Many environments on a GPU: the paper's number of passes over each sample, in minibatches of 512.
 
     128 x 32 samples per update keep the policy fresh (one update per 4096 decisions); the learning rate grows with
-    the square root of the minibatch's size.
+    the square root of the minibatch's size. Emulators work in four groups that take turns.
     """
     ppo = PPOConfig(
         n_envs=128, rollout=32, minibatches=8, learning_rate=3.5e-4, precision="bfloat16", clip_decays=False
     )
-    return replace(config, ppo=ppo)
+    env = replace(config.env, groups=4) if isinstance(config.env, AtariConfig) else config.env
+    return replace(config, ppo=ppo, env=env)
 
 
 def mini(config: TrainConfig) -> TrainConfig:

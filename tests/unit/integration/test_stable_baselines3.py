@@ -183,6 +183,7 @@ def test_while_warming_up_the_models_learn_and_the_policy_does_not():
     model.learn(2 * N * T, callback=callback)
     assert_same(before, weights(model))
     assert model.max_grad_norm == 0.5  # what holds it leaves no trace
+    assert not model.policy.optimizer.state_dict()["state"]  # nor in Adam's count of steps
     assert callback.metrics["control/transitions"] > 0
     model.learn(N * T, callback=callback, reset_num_timesteps=False)
     assert any(not torch.equal(before[name], x) for name, x in weights(model).items())
