@@ -19,6 +19,7 @@ from megareward.control.lesson import Lesson
 from megareward.control.observation import Normaliser, anchor_noise, cell_rows, cells_to_draw
 from megareward.control.replay import Replay, Transitions
 from megareward.control.rtm import RTM
+from megareward.dice import set_dice
 from megareward.errors import UsageError
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
@@ -276,7 +277,7 @@ class ControlModels:
         self.normaliser.load_state_dict(part("normaliser."))
         self.replay.load_state_dict(part("replay."), self.device)
         self.draws.set_state(state["draws"].cpu())
-        self.noise.set_state(state["noise"].cpu())
+        set_dice(self.noise, state["noise"])
 
 
 def chosen(switch: Switch, device: torch.device) -> bool:

@@ -7,6 +7,7 @@ import torch
 
 from megareward.control.latent import accumulate, clear, mega_reward, propagate
 from megareward.control.models import ControlModels, chosen
+from megareward.dice import set_dice
 from megareward.errors import UsageError
 from megareward.graphs import Replay
 from megareward.types import Bool, Float, Int, Tensor, UInt8
@@ -127,4 +128,4 @@ class ControlTracker:
         self.g.copy_(state["g"])
         self.last.copy_(state["last"])
         self.started = bool(state["started"])
-        self.noise.set_state(state["noise"].cpu())
+        set_dice(self.noise, state["noise"])

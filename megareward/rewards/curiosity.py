@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, leaky_relu
 
 from megareward.control.observation import Normaliser
+from megareward.dice import set_dice
 from megareward.ppo.config import Stream
 from megareward.rewards.contract import Recorded, RewardStream, World
 from megareward.rewards.networks import (
@@ -120,7 +121,7 @@ class Curiosity:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.normaliser.load_state_dict(part_of(state, "normaliser"))
-        self.draws.set_state(state["draws"].cpu())
+        set_dice(self.draws, state["draws"])
 
 
 def build(config: CuriosityConfig, world: World) -> list[RewardStream]:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from megareward.control.moments import Moments
+from megareward.dice import set_dice
 from megareward.ppo.config import Stream
 from megareward.rewards.contract import Recorded, RewardStream, World
 from megareward.rewards.networks import (
@@ -83,7 +84,7 @@ class RND:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.moments = Moments(**{name: x.to(self.device) for name, x in part_of(state, "moments").items()})
-        self.draws.set_state(state["draws"].cpu())
+        set_dice(self.draws, state["draws"])
 
 
 def build(config: RndConfig, world: World) -> list[RewardStream]:

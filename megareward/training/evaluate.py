@@ -16,10 +16,10 @@ from megareward.errors import UsageError
 from megareward.ppo.policy import Policy, sample
 from megareward.training.checkpoint import load_newest, part
 from megareward.training.config import TrainConfig
-from megareward.training.loop import as_channel, make_tracker
 from megareward.training.rollout import Rollout
 from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import ScoreBook
+from megareward.training.tracking import as_channel, make_tracker
 from megareward.types import Tensor
 
 MAX_ENVS = 16

@@ -9,20 +9,19 @@
 During the warm-up of the play protocol actions are random and step 3 is left out; everything else is the same.
 """
 
-import math
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from megareward.audit.oracle import NothingToLearn, OracleTracker
+from megareward.audit.oracle import OracleTracker
 from megareward.control.models import ControlModels, chosen
 from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
+from megareward.dice import set_dice
 from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.make import make_env
-from megareward.errors import RunError, UsageError
+from megareward.errors import UsageError
 from megareward.graphs import Replay
 from megareward.ppo.gae import gae
 from megareward.ppo.loss import log_prob_of
@@ -32,9 +31,12 @@ from megareward.rewards.contract import World
 from megareward.rewards.mixing import ReturnScale
 from megareward.streams import Lanes
 from megareward.training import checkpoint
+from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
+from megareward.training.finite import read_finite
 from megareward.training.rollout import Rollout
 from megareward.training.score_book import Episode, ScoreBook
+from megareward.training.tracking import as_channel, make_models, make_tracker
 from megareward.types import Float, Int, Tensor, UInt8
 
 
@@ -146,7 +148,7 @@ class Trainer:
         return numbers | clock.seconds, episodes
 
     @torch.no_grad()
-    def collect(self, clock: "Clock") -> None:
+    def collect(self, clock: Clock) -> None:
         """T steps: the policy acts on frame t, the environments answer with frame t+1.
 
         Group by group, each in its turn: while one is answered, the others emulate. In between, the control models
@@ -296,17 +298,7 @@ class Trainer:
             self.read(self.schedule.settle())
 
     def read(self, metrics: dict[str, Tensor]) -> dict[str, float]:
-        """Bring the metrics home in one transfer; stop the run if anything it learns from or with is not finite."""
-        if not metrics:  # random play has nothing to check
-            return {}
-        names = list(metrics)
-        weights = dict(self.policy.named_parameters())
-        sums = [w.detach().abs().sum() for w in weights.values()]
-        numbers = torch.stack([*(metrics[name].float() for name in names), *sums]).tolist()
-        for name, number in zip([*names, *(f"policy.{w}" for w in weights)], numbers, strict=True):
-            if not math.isfinite(number):
-                raise NotFiniteError(name, number)
-        return dict(zip(names, numbers[: len(names)], strict=True))
+        return read_finite(metrics, dict(self.policy.named_parameters()))
 
     # Saving ------------------------------------------------------------------------------------------------------
 
@@ -359,7 +351,7 @@ class Trainer:
             self.models.load_state_dict(part(tensors, "control"))
         if self.schedule is not None:
             self.schedule.load_state_dict(part(tensors, "schedule"))
-        self.generator.set_state(tensors["dice.state"])
+        set_dice(self.generator, tensors["dice.state"])
         self.iteration, self.frames = state["iteration"], state["frames"]
         env_state = part(tensors, "env")
         exact = bool(env_state)
@@ -373,54 +365,3 @@ class Trainer:
             # A new seed, or every restart would replay the same episodes.
             self._open(self.env.reset((self.config.seed + 1_000_003 * self.iteration) % 2**31))
         return exact
-
-
-def make_tracker(
-    config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int, n_groups: int = 1
-) -> ControlTracker | OracleTracker:
-    """What judges control: models that learn, or, where the config asks for this diagnosis, an oracle."""
-    if config.uses_oracle:
-        return OracleTracker(env, config.control)
-    return ControlTracker(make_models(config, env, device, seed), env.n_envs, seed, n_groups)
-
-
-def make_models(config: TrainConfig, env: BatchedEnv, device: torch.device, seed: int) -> ControlModels:
-    return ControlModels(config.control, env.frame_shape, env.n_actions, device, seed)
-
-
-def as_channel(g: Float[Tensor, "B HW"], models: ControlModels | NothingToLearn) -> Float[Tensor, "B 1 px_h px_w"]:
-    """g painted over the frame, cell by cell; without clipping it is scaled to [0, 1] by its bound 1 / (1 - rho)."""
-    grid, latent = models.grid, models.config.latent
-    if not latent.clip:
-        g = g * (1 - latent.rho)
-    cells = g[..., None, None].expand(-1, -1, grid.cell_h, grid.cell_w)  # (B, HW, cell_h, cell_w)
-    return grid.to_frames(cells)[:, None]
-
-
-class NotFiniteError(RunError):
-    """Something became NaN or infinite."""
-
-    def __init__(self, name: str, number: float) -> None:
-        super().__init__(f"'{name}' became {number}")
-        self.name = name
-
-
-class Clock:
-    """Seconds of one iteration by what they were spent on.
-
-    A GPU works behind the host's back, so the host's own time says where it waited rather than for what. With `waits`
-    every lap ends when the lane of the caller is empty; the back lane goes on.
-    """
-
-    def __init__(self, waits: bool = False) -> None:
-        self.seconds: dict[str, float] = {}
-        self.waits = waits
-        self.then = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        if self.waits:
-            torch.cuda.current_stream().synchronize()
-        now = time.perf_counter()
-        key = f"seconds/{name}"
-        self.seconds[key] = self.seconds.get(key, 0.0) + now - self.then
-        self.then = now

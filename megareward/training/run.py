@@ -15,8 +15,9 @@ from megareward.errors import RunError, UsageError
 from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.durable import disk_is_full
+from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger, count
-from megareward.training.loop import NotFiniteError, Trainer
+from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.provenance import provenance
 from megareward.training.run_folder import RunFolder

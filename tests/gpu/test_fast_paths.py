@@ -15,8 +15,9 @@ from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.loss import log_prob_of
 from megareward.streams import Lanes
+from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig, without_fast_paths
-from megareward.training.loop import Clock, Trainer
+from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
 from megareward.training.run_folder import RunFolder
 from megareward.types import Tensor

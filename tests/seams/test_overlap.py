@@ -8,7 +8,8 @@ import torch
 from megareward.control.models import ControlModels
 from megareward.training.checkpoint import list_checkpoints
 from megareward.training.config import TrainConfig
-from megareward.training.loop import NotFiniteError, Trainer
+from megareward.training.finite import NotFiniteError
+from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
 from megareward.training.run_folder import RunFolder
 from megareward.types import Tensor

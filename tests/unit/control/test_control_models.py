@@ -215,3 +215,12 @@ def test_the_tracker_uses_the_newest_frames_of_a_longer_stack_and_refuses_a_shor
     assert torch.equal(a.g, b.g)
     with pytest.raises(UsageError, match=r"stacks of 2 frames; rtm\.stack is 3"):
         tracker.step(stacks(1)[0, :, :2], torch.zeros(N, dtype=torch.long), NONE_FIRST)
+
+
+def test_models_trained_on_another_kind_of_device_are_loaded_though_its_dice_mean_nothing_here():
+    m, other = models(), models(seed=1)
+    state = m.state_dict() | {"noise": torch.zeros(16, dtype=torch.uint8)}  # as long as those of a GPU
+    before = other.noise.get_state()
+    other.load_state_dict(state)
+    assert torch.equal(other.noise.get_state(), before)
+    assert not changed(m.modules.state_dict(), other.modules.state_dict())

@@ -18,8 +18,9 @@ from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
 from megareward.envs.interface import Step
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
+from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
-from megareward.training.loop import Clock, Trainer
+from megareward.training.loop import Trainer
 
 N, A, H, W, SHAPE = 3, 7, 4, 6, (32, 36)
 SPACE, ACTIONS = Box(0, 255, SHAPE, np.uint8), Discrete(A)

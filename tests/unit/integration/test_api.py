@@ -19,7 +19,7 @@ from megareward.control.config import ControlConfig
 from megareward.errors import UsageError
 from megareward.integration import watcher as watching
 from megareward.integration.rlexplore import RND, Count, Mega
-from megareward.training.loop import as_channel
+from megareward.training.tracking import as_channel
 from tests.unit.integration.tapes import (
     ACTIONS,
     CONTROL,
