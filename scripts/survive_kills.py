@@ -114,7 +114,7 @@ def compare_with_an_undisturbed_run(folder: Path, method: str) -> int:
     compared = 0
     for log in LOGS:
         for one, two in zip(killed.rows(log), undisturbed.rows(log), strict=False):
-            if without_seconds(one) != without_seconds(two):
+            if without_the_machine(one) != without_the_machine(two):
                 raise ViolationError(
                     f"line {compared + 1} of {log} is\n{json.dumps(one)}\ninstead of\n{json.dumps(two)}"
                 )
@@ -124,8 +124,8 @@ def compare_with_an_undisturbed_run(folder: Path, method: str) -> int:
     return compared
 
 
-def without_seconds(row: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in row.items() if not name.startswith("seconds/")}
+def without_the_machine(row: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if not name.startswith(("seconds/", "memory/"))}
 
 
 # Processes -----------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class LatentConfig:
 
 @dataclass(frozen=True)
 class ExecutionConfig:
-    """How the same numbers are computed. `auto` means on for a GPU, off for a CPU."""
+    """How the same numbers are computed. `auto` means on for a GPU, off for a CPU, if nothing else is said."""
 
     bf16: Switch = "auto"
     """Matrix products in bfloat16; attention, losses, statistics and the optimiser stay in float32."""
@@ -121,7 +121,7 @@ class ExecutionConfig:
     fused: Switch = "auto"
     """Triton kernels for BatchNorm + LeakyReLU, the product of pairs and the sum of Eq. 6."""
     folded: Switch = "auto"
-    """The tracker's attention with BatchNorm inside the weights, which are prepared once per lesson."""
+    """The tracker's attention with BatchNorm inside the weights, which are prepared once per lesson. auto: always."""
     graph: Switch = "auto"
     """The tracker's step, and a gradient step, as one CUDA graph instead of hundreds of launches."""
 

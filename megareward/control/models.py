@@ -65,7 +65,7 @@ class ControlModels:
         self._fused_cells = dense and fused
         """One kernel from bytes to the rows that products like; they are a little wider than cells."""
         dtype = torch.bfloat16 if self.bf16 else torch.float32
-        self._folded = FoldedAttention(self.adm, self.rtm, dtype) if chosen(how.folded, self.device) else None
+        self._folded = FoldedAttention(self.adm, self.rtm, dtype) if how.folded != "off" else None
         self._stale = True
         """The weights have changed since they were folded."""
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)

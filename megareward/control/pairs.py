@@ -70,7 +70,9 @@ def pair_product(
         return fused_pairs.pair_product(codes, offsets, pairs, seen)
     if pairs.rows is None:
         product = codes[:, None] * offsets  # (N, 1, from, F) * (to, from, F)
-        return (product if seen is None else product * seen[:, :, None]).flatten(0, 2)
+        if seen is not None:  # in place where nobody will ask for a gradient: half of the time goes into new memory
+            product = product * seen[:, :, None] if torch.is_grad_enabled() else product.mul_(seen[:, :, None])
+        return product.flatten(0, 2)
     product = codes.flatten(0, 1).index_select(0, pairs.source) * offsets.flatten(0, 1).index_select(0, pairs.offset)
     return product if seen is None else product * seen.flatten(0, 1).index_select(0, pairs.to)
 

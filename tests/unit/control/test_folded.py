@@ -23,8 +23,8 @@ DEFAULT = replace(PAPER, rtm=replace(PAPER.rtm, gamma_sees_target=True), adm=rep
 
 
 def pair_of_models(config: ControlConfig) -> tuple[ControlModels, ControlModels]:
-    folded = replace(config, execution=replace(config.execution, folded="on"))
-    return ControlModels(config, (PX_H, PX_W), A), ControlModels(folded, (PX_H, PX_W), A)
+    plain, folded = (replace(config, execution=ExecutionConfig(folded=switch)) for switch in ("off", "on"))
+    return ControlModels(plain, (PX_H, PX_W), A), ControlModels(folded, (PX_H, PX_W), A)
 
 
 def bytes_like(*shape: int, seed: int) -> Tensor:
