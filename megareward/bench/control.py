@@ -408,7 +408,7 @@ def bench_control(
         result["profile"] = profile(VARIANTS[best["variant"]], best["batch"], device)
         print(result["profile"])
         everything = [r for r in timed if not (VARIANTS[r["variant"]].attended or VARIANTS[r["variant"]].default)]
-        best_of_all_pairs = min(everything, key=lambda r: r["us_per_transition"])
+        best_of_all_pairs = min(everything, key=lambda r: r["us_per_transition"], default=best)
         if best_of_all_pairs is not best:
             variant = VARIANTS[best_of_all_pairs["variant"]]
             result["profile_all_pairs"] = profile(variant, best_of_all_pairs["batch"], device)

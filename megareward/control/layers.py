@@ -5,6 +5,7 @@ features lies in its row as (h, w, C), so BatchNorm per feature map is BatchNorm
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -111,8 +112,25 @@ class Convolution(nn.Module):
             maps = F.conv_transpose2d(maps.permute(0, 3, 1, 2), weight, None, stride)
         else:  # PyTorch's own is twice as slow for a single output map on a CPU
             patches = maps.flatten(1, 2) @ weight.flatten(1)  # (M, h * w, kernel)
-            maps = F.fold(patches.transpose(1, 2), self.out_shape[:2], self.conv.kernel_size, stride=stride)
+            maps = _Fold.apply(patches, self.out_shape[:2], self.conv.kernel_size, stride)
         return maps.permute(0, 2, 3, 1).reshape(len(x), -1)  # (M, C, h, w) -> (M, h * w * C)
+
+
+class _Fold(torch.autograd.Function):
+    """`F.fold` to a single map. Its own gradient copies pixel by pixel; a view of all windows is copied at once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, patches: Tensor, size: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int]
+    ) -> Float[Tensor, "M 1 h w"]:
+        ctx.kernel, ctx.stride = kernel, stride
+        return F.fold(patches.transpose(1, 2), size, kernel, stride=stride)
+
+    @staticmethod
+    def backward(ctx: Any, d_maps: Tensor) -> tuple[Tensor, None, None, None]:
+        (k_h, k_w), (s_h, s_w) = ctx.kernel, ctx.stride
+        windows = d_maps[:, 0].unfold(1, k_h, s_h).unfold(2, k_w, s_w)  # (M, h, w, k_h, k_w)
+        return windows.flatten(3).flatten(1, 2), None, None, None
 
 
 def _links(layer: Layer, transposed: bool) -> Float[Tensor, "positions kernel"]:
