@@ -71,7 +71,7 @@ class ControlModels:
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
         on_gpu = self.device.type == "cuda"
         self.optimiser = torch.optim.Adam(
-            self.modules.parameters(), config.learning_rate, config.betas, fused=on_gpu, capturable=on_gpu
+            self.modules.parameters(), config.learning_rate, config.betas, fused=True, capturable=on_gpu
         )
         self.replay = Replay(config.replay, config.rtm.stack)
         self.draws = torch.Generator().manual_seed(seed)

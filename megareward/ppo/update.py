@@ -78,7 +78,7 @@ class PPO:
         on_gpu = self.device.type == "cuda"
         rate = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
         self.optimiser = torch.optim.Adam(
-            policy.parameters(), lr=rate, eps=config.adam_eps, fused=on_gpu, capturable=on_gpu
+            policy.parameters(), lr=rate, eps=config.adam_eps, fused=True, capturable=on_gpu
         )
         self.samples: Samples | None = None
         self.index = torch.zeros(config.batch // config.minibatches, dtype=torch.int64, device=self.device)

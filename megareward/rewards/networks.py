@@ -79,7 +79,7 @@ class Learner:
     def __init__(self, networks: nn.Module, learning_rate: float, device: torch.device) -> None:
         self.networks = networks.to(device)
         trained = [parameter for parameter in self.networks.parameters() if parameter.requires_grad]
-        self.adam = torch.optim.Adam(trained, learning_rate, fused=device.type == "cuda")
+        self.adam = torch.optim.Adam(trained, learning_rate, fused=True)
 
     def step(self, loss: Float[Tensor, ""]) -> None:
         self.adam.zero_grad(set_to_none=True)
