@@ -181,7 +181,7 @@ def frames_like_a_game(batch: int, device: torch.device) -> Transitions:
     moving = torch.rand(frames.shape, generator=generator, device=device) < 0.03
     frames[moving] = 236
     actions = torch.randint(N_ACTIONS, (batch,), generator=generator, device=device)
-    return Transitions(frames[:, :4], actions, frames[:, 4])
+    return Transitions(frames[:, :4], actions, frames[:, 4], torch.zeros(batch, N_ACTIONS, device=device))
 
 
 def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:

@@ -78,12 +78,21 @@ class ADM(nn.Module):
         direct = self.attend(now)  # (N, HW)
         return AdmOutput(cell_logits, direct, torch.einsum("ni,nia->na", direct, cell_logits))
 
-    def losses(self, output: AdmOutput, actions: Int[Tensor, "N"]) -> dict[str, Float[Tensor, ""]]:
-        """Cross-entropy of the action and, where their weight is not zero, the two terms of Choi et al. (2019)."""
-        losses = {"action": F.cross_entropy(output.logits, actions)}
+    def losses(
+        self, output: AdmOutput, actions: Int[Tensor, "N"], log_policy: Float[Tensor, "N A"] | None = None
+    ) -> dict[str, Float[Tensor, ""]]:
+        """Cross-entropy of the action and, where their weight is not zero, the two terms of Choi et al. (2019).
+
+        [D18] With `log_policy` the guess is Bayes' rule: P(a | s, s') is in proportion to policy(a | s) * P(s' | s, a),
+        and the logits of Eq. 4 stand for the last factor, the effect. Without it, a cell that shows *why* the agent
+        acted (the ball it runs after) is as good a clue as the cell that shows what the action did.
+        """
+        prior = torch.zeros_like(output.logits) if log_policy is None else log_policy
+        losses = {"action": F.cross_entropy(output.logits + prior, actions)}
         if self.config.cell_loss:
             n_cells = output.direct.shape[1]
-            mean_of_cells = F.cross_entropy(output.cell_logits.flatten(0, 1), actions.repeat_interleave(n_cells))
+            of_cells = (output.cell_logits + prior[:, None]).flatten(0, 1)
+            mean_of_cells = F.cross_entropy(of_cells, actions.repeat_interleave(n_cells))
             losses["cell"] = self.config.cell_loss * n_cells * mean_of_cells
         if self.config.entropy_loss:
             losses["entropy"] = -self.config.entropy_loss * entropy(output.direct).mean()

@@ -38,6 +38,9 @@ class AdmConfig:
     entropy_loss: float = 0.0
     """[D3] Weight of -entropy(direct), which keeps the attention from collapsing early. Choi et al.: 0.001. Released
     code: 0."""
+    policy_prior: bool = True
+    """[D18] Tell ADM how likely each action was before it was taken, so that it explains the effect of the action and
+    not the habits of the agent. Paper and released code: no."""
 
     def __post_init__(self) -> None:
         _require(min(self.channels, self.features, self.hidden) >= 1, "A layer size of ADM", self, "use at least 1")
@@ -194,7 +197,9 @@ def paper(config: ControlConfig) -> ControlConfig:
         config,
         H=4,
         W=4,
-        adm=replace(config.adm, attention="sparsemax", place=False, cell_loss=1.0, entropy_loss=0.001),
+        adm=replace(
+            config.adm, attention="sparsemax", place=False, cell_loss=1.0, entropy_loss=0.001, policy_prior=False
+        ),
         rtm=replace(
             config.rtm,
             attention="sparsemax",
@@ -221,7 +226,7 @@ def released(config: ControlConfig) -> ControlConfig:
         config,
         H=4,
         W=4,
-        adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0),
+        adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0, policy_prior=False),
         rtm=replace(
             config.rtm,
             attention="softmax",

@@ -83,14 +83,19 @@ class ControlModels:
         self._gradient_step = graphs.Replay(self._one_gradient_step, enabled=True, before=aside.put, after=aside.back)
 
     def update(
-        self, frames: UInt8[Tensor, "L N px_h px_w"], actions: Int[Tensor, "T N"], first: Bool[Tensor, "L N"]
+        self,
+        frames: UInt8[Tensor, "L N px_h px_w"],
+        actions: Int[Tensor, "T N"],
+        first: Bool[Tensor, "L N"],
+        log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> dict[str, float]:
         """Learn from a rollout and the few before it. Transitions across a reset are left out.
 
         frames[-1 - T + t] shows what actions[t] was chosen upon; frames before that are history for the stacks. `first`
-        says which frames open an episode. Returns means over the gradient steps.
+        says which frames open an episode, `log_policy` how likely each action was (None: all alike). Returns means over
+        the gradient steps.
         """
-        metrics = self.study(frames, actions, first).finish()
+        metrics = self.study(frames, actions, first, log_policy=log_policy).finish()
         self.modules.eval()
         values = torch.stack(list(metrics.values())).tolist()  # the one wait for the device
         return dict(zip(metrics, values, strict=True))
@@ -101,10 +106,11 @@ class ControlModels:
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
         first_here: Bool[Tensor, "T N"] | None = None,
+        log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> Lesson:
         """Like `update`, but the gradient steps are left to the caller. `first_here`: the newest T rows of `first`, if
         they are known on the CPU."""
-        self.replay.add(frames, actions, first, first_here)
+        self.replay.add(frames, actions, first, log_policy, first_here)
         self.normaliser.observe(frames[-len(actions) - 1 :].flatten(0, 1))
         batches: list[Tensor] = []
         for _ in range(self.config.passes):
@@ -159,10 +165,11 @@ class ControlModels:
         now = cell_rows(self.normaliser(batch.now[:, None]), self.grid)
         with self.autocast():
             output = self.adm(before, now)
-            losses = self.adm.losses(output, batch.actions.long())
+            prior = batch.log_policy if self.config.adm.policy_prior else torch.zeros_like(output.logits)
+            losses = self.adm.losses(output, batch.actions.long(), prior)
         with torch.no_grad():
             metrics = {f"adm/{name}_loss": value.detach() for name, value in losses.items()}
-            metrics["adm/accuracy"] = (output.logits.argmax(-1) == batch.actions).float().mean()
+            metrics["adm/accuracy"] = ((output.logits + prior).argmax(-1) == batch.actions).float().mean()
             metrics["adm/entropy"] = entropy(output.direct).mean()
             # What drawing the last frame again would cost RTM: the loss to beat.
             metrics["rtm/copy_loss"] = F.mse_loss(before, now)

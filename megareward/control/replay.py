@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from megareward.errors import UsageError
-from megareward.types import Bool, Int, Tensor, UInt8
+from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Transitions(NamedTuple):
@@ -16,6 +16,8 @@ class Transitions(NamedTuple):
     """The K frames up to t - 1, newest last."""
     actions: Int[Tensor, "B"]
     now: UInt8[Tensor, "B px_h px_w"]
+    log_policy: Float[Tensor, "B A"]
+    """How likely each action was before one was taken; of width 1 and zero where all were equally likely."""
 
 
 def episode_starts(first: Bool[Tensor, "L N"]) -> Int[Tensor, "L N"]:
@@ -36,6 +38,7 @@ class Rollout(NamedTuple):
     frames: UInt8[Tensor, "L N px_h px_w"]
     actions: Int[Tensor, "T N"]
     first: Bool[Tensor, "L N"]
+    log_policy: Float[Tensor, "T N A"]
 
     @property
     def P(self) -> int:
@@ -64,6 +67,7 @@ class Table(NamedTuple):
     frames: UInt8[Tensor, "F px_h px_w"]
     pictures: Int[Tensor, "M K_plus_1"]
     actions: Int[Tensor, "M"]
+    log_policy: Float[Tensor, "M A"]
 
 
 class Replay:
@@ -80,15 +84,18 @@ class Replay:
         frames: UInt8[Tensor, "L N px_h px_w"],
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
+        log_policy: Float[Tensor, "T N A"] | None = None,
         first_here: Bool[Tensor, "T N"] | None = None,
     ) -> None:
-        """Copies, so that the caller may write over its buffers. `first_here`: see `Rollout.real`."""
+        """Copies, so that the caller may write over its buffers. `first_here`: see `Rollout.real`. Without `log_policy`
+        all actions were equally likely."""
         if len(frames) <= len(actions) or len(first) != len(frames):
             raise UsageError(
                 f"A rollout of {len(actions)} actions came with {len(frames)} frames and {len(first)} first flags; "
                 "give one frame more than actions (plus history), and a flag for each frame."
             )
-        self._append(Rollout(frames.clone(), actions.clone(), first.clone()), first_here)
+        prior = torch.zeros(*actions.shape, 1, device=actions.device) if log_policy is None else log_policy.clone()
+        self._append(Rollout(frames.clone(), actions.clone(), first.clone(), prior), first_here)
 
     def _append(self, rollout: Rollout, first_here: Bool[Tensor, "T N"] | None = None) -> None:
         self.rollouts.append(rollout)
@@ -117,19 +124,22 @@ class Replay:
         """The transitions of these numbers, which lie where the frames do."""
         table = self.table()
         pictures = table.pictures[numbers]
-        return Transitions(table.frames[pictures[:, :-1]], table.actions[numbers], table.frames[pictures[:, -1]])
+        before, now = table.frames[pictures[:, :-1]], table.frames[pictures[:, -1]]
+        return Transitions(before, table.actions[numbers], now, table.log_policy[numbers])
 
     def table(self) -> Table:
         """Made once for each rollout that is added."""
         if self._table is None:
-            frames, pictures, actions, n_before = [], [], [], 0
+            frames, pictures, actions, log_policy, n_before = [], [], [], [], 0
             for rollout, here in zip(self.rollouts, self._rows, strict=True):
                 rows = self._to_device(here)
                 frames.append(rollout.frames.flatten(0, 1))
                 pictures.append(rollout.pictures(rows, self.stack) + n_before)
-                actions.append(rollout.actions[rows[:, 0] - rollout.P, rows[:, 1]])
+                chosen = (rows[:, 0] - rollout.P, rows[:, 1])
+                actions.append(rollout.actions[chosen])
+                log_policy.append(rollout.log_policy[chosen])
                 n_before += len(frames[-1])
-            self._table = Table(torch.cat(frames), torch.cat(pictures), torch.cat(actions))
+            self._table = Table(*map(torch.cat, (frames, pictures, actions, log_policy)))
         return self._table
 
     def _to_device(self, numbers: Tensor) -> Tensor:
@@ -148,5 +158,8 @@ class Replay:
     def load_state_dict(self, state: dict[str, Tensor], device: torch.device) -> None:
         self.rollouts.clear()
         self._rows.clear()
-        for i in range(len(state) // len(Rollout._fields)):
+        for i in range(sum(name.endswith(".frames") for name in state)):
+            missing = [name for name in Rollout._fields if f"{i}.{name}" not in state]
+            if missing:
+                raise UsageError(f"The replay lacks {', '.join(missing)}: an older version wrote it; start a new run.")
             self._append(Rollout(*(state[f"{i}.{name}"].to(device) for name in Rollout._fields)))

@@ -18,7 +18,7 @@ import torch
 from megareward.control.lesson import Lesson, Metrics
 from megareward.control.models import ControlModels
 from megareward.streams import Lanes
-from megareward.types import Bool, Int, Tensor, UInt8
+from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Schedule:
@@ -39,16 +39,19 @@ class Schedule:
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
         first_here: Bool[Tensor, "T N"] | None = None,
+        log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> Metrics:
         """A rollout is over. Returns what there is to say of the newest lesson: this one, or with a judge the last."""
         if self.judge is None:
-            metrics = self.models.study(frames, actions, first, first_here).finish()
+            metrics = self.models.study(frames, actions, first, first_here, log_policy).finish()
             self.models.modules.eval()
             return metrics
         metrics = self.settle()
         with torch.no_grad():
             self.judge.follow(self.models)
-        self._lesson = self.models.study(frames, actions, first, first_here)  # copied before the next frame comes
+        self._lesson = self.models.study(
+            frames, actions, first, first_here, log_policy
+        )  # copied before the next frame comes
         if self._worker is not None:
             self._under_way = self._worker.submit(self._lesson.finish)
         return metrics

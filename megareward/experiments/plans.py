@@ -111,6 +111,7 @@ FORMS = Experiment(
         "no g channel": lambda config: replace(config, g_channel="no"),
         "sparsemax relation": control(rtm={"attention": "sparsemax"}),
         "no anchor": control(rtm={"anchor": 0.0}),
+        "no policy prior": control(adm={"policy_prior": False}),
         "blend loss": control(rtm={"loss": "blend", "source_loss": 0.0, "targets": 1.0}),
         "oracle": control(oracle={"lags": 32}),
         "oracle, literal": both(control(oracle={"lags": 32}), control(latent={**EQUATION_10, "reward": "difference"})),

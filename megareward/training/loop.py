@@ -85,6 +85,7 @@ class Trainer:
             device,
             keeps_score=config.spec.uses_score,
             n_cells=self.models.grid.n_cells if self.tracker else 0,
+            n_actions=env.n_actions,
         )
         self.ppo = PPO(self.policy, self.observe, ppo)
         self.now = torch.zeros((), dtype=torch.int64, device=device)
@@ -219,6 +220,7 @@ class Trainer:
             logits = learnt * self.skilled  # random while warming up
         actions = sample(logits, clocks)
         self.rollout.act(index, actions, log_prob_of(logits, actions), values)
+        self.rollout.log_policy.flatten(0, 1).index_copy_(0, index, logits.log_softmax(-1))
         return actions
 
     def observe(self, index: Int[Tensor, "B"]) -> tuple[UInt8[Tensor, "B C px_h px_w"], Tensor | None]:
@@ -289,7 +291,8 @@ class Trainer:
         rollout = self.rollout
         metrics: dict[str, Tensor] = {}
         if self.schedule is not None:
-            metrics |= self.schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here)
+            told = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here, rollout.log_policy)
+            metrics |= self.schedule.take(*told)
         return metrics | {"control/g": rollout.g.sum(-1).mean()}
 
     def settle(self) -> None:

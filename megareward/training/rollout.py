@@ -20,8 +20,9 @@ class Rollout:
         device: torch.device,
         keeps_score: bool,
         n_cells: int = 0,
+        n_actions: int = 0,
     ) -> None:
-        """`n_cells` is the size of the control map, or 0 where no tracker runs."""
+        """`n_cells` is the size of the control map, or 0 where no tracker runs; `n_actions` is for `log_policy`."""
         self.T, self.n_envs, self.history = T, n_envs, stack - 1
         self.device = device
         self.all_frames = torch.zeros(self.history + T + 1, n_envs, *frame_shape, dtype=torch.uint8, device=device)
@@ -31,6 +32,8 @@ class Rollout:
         """first, terminated, truncated."""
         self.actions = torch.zeros(T, n_envs, dtype=torch.int64, device=device)
         self.log_probs = torch.zeros(T, n_envs, device=device)
+        self.log_policy = torch.zeros(T, n_envs, n_actions, device=device)
+        """How likely every action was, not only the one that was taken."""
         self.values = torch.zeros(T + 1, n_envs, n_streams, device=device)
         self.r_ext = torch.zeros(T + 1, n_envs, device=device) if keeps_score else None
         """Row t, like row t of `growth`, belongs to the step that led to frame t; row 0 is none of this rollout's."""

@@ -8,13 +8,16 @@ T, N, P = 6, 3, 2
 
 
 def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> Rollout:
-    """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions are numbered the same way."""
+    """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions and what was thought of them are numbered the same
+    way."""
     L = P + T + 1
     numbers = 10 * torch.arange(L)[:, None] + torch.arange(N) + offset
     first = torch.zeros(L, N, dtype=torch.bool)
     for t, n in first_at:
         first[t, n] = True
-    return Rollout(numbers.to(torch.uint8)[..., None, None].expand(L, N, 4, 5).clone(), numbers[P:-1].clone(), first)
+    actions = numbers[P:-1].clone()
+    frames = numbers.to(torch.uint8)[..., None, None].expand(L, N, 4, 5).clone()
+    return Rollout(frames, actions, first, torch.stack([actions, -actions], -1).float())
 
 
 def test_no_transition_into_the_first_frame_of_an_episode_is_real():
@@ -33,6 +36,7 @@ def test_a_transition_is_its_stack_its_action_and_the_next_frame():
     assert batch.stack[..., 0, 0].tolist() == [[41, 41, 51], [0, 10, 20], [22, 32, 42], [41, 41, 41]]
     assert batch.now[..., 0, 0].tolist() == [61, 30, 52, 51]
     assert batch.actions.tolist() == [51, 20, 42, 41]
+    assert batch.log_policy.tolist() == [[51, -51], [20, -20], [42, -42], [41, -41]]
     assert batch.stack.shape == (4, 3, 4, 5)
 
 
@@ -104,3 +108,17 @@ def test_a_rollout_whose_parts_do_not_fit_is_refused():
     r = rollout(first_at=[])
     with pytest.raises(UsageError, match=r"6 actions came with 6 frames"):
         Replay(1, 1).add(r.frames[-6:], r.actions, r.first[-6:])
+
+
+def test_without_a_policy_all_actions_were_equally_likely():
+    replay = Replay(1, 1)
+    replay.add(*rollout(first_at=[])[:3])
+    assert replay.gather(torch.tensor([3, 0])).log_policy.tolist() == [[0], [0]]
+
+
+def test_a_replay_of_an_older_version_is_refused_by_name():
+    replay = Replay(2, 1)
+    replay.add(*rollout(first_at=[]))
+    state = {name: tensor for name, tensor in replay.state_dict().items() if not name.endswith("log_policy")}
+    with pytest.raises(UsageError, match="lacks log_policy"):
+        replay.load_state_dict(state, torch.device("cpu"))
