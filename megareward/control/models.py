@@ -73,7 +73,7 @@ class ControlModels:
         self.optimiser = torch.optim.Adam(
             self.modules.parameters(), config.learning_rate, config.betas, fused=True, capturable=on_gpu
         )
-        self.replay = Replay(config.replay, config.rtm.stack)
+        self.replay = Replay(config.replay, config.rtm.stack, n_actions)
         self.draws = torch.Generator().manual_seed(seed)
         self.noise = torch.Generator(self.device).manual_seed(seed + 1)
         # A gradient step reads its batch from a fixed place, so that it can be a CUDA graph.

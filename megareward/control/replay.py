@@ -17,7 +17,7 @@ class Transitions(NamedTuple):
     actions: Int[Tensor, "B"]
     now: UInt8[Tensor, "B px_h px_w"]
     log_policy: Float[Tensor, "B A"]
-    """How likely each action was before one was taken; of width 1 and zero where all were equally likely."""
+    """How likely each action was before one was taken; zero where all were equally likely."""
 
 
 def episode_starts(first: Bool[Tensor, "L N"]) -> Int[Tensor, "L N"]:
@@ -73,8 +73,8 @@ class Table(NamedTuple):
 class Replay:
     """The newest `size` rollouts."""
 
-    def __init__(self, size: int, stack: int) -> None:
-        self.stack = stack
+    def __init__(self, size: int, stack: int, n_actions: int = 1) -> None:
+        self.stack, self.n_actions = stack, n_actions
         self.rollouts: deque[Rollout] = deque(maxlen=size)
         self._rows: deque[Int[Tensor, "M 2"]] = deque(maxlen=size)
         self._table: Table | None = None
@@ -94,8 +94,11 @@ class Replay:
                 f"A rollout of {len(actions)} actions came with {len(frames)} frames and {len(first)} first flags; "
                 "give one frame more than actions (plus history), and a flag for each frame."
             )
-        prior = torch.zeros(*actions.shape, 1, device=actions.device) if log_policy is None else log_policy.clone()
-        self._append(Rollout(frames.clone(), actions.clone(), first.clone(), prior), first_here)
+        log_policy = self._all_alike(actions) if log_policy is None else log_policy.clone()
+        self._append(Rollout(frames.clone(), actions.clone(), first.clone(), log_policy), first_here)
+
+    def _all_alike(self, actions: Int[Tensor, "T N"]) -> Float[Tensor, "T N A"]:
+        return torch.zeros(*actions.shape, self.n_actions, device=actions.device)
 
     def _append(self, rollout: Rollout, first_here: Bool[Tensor, "T N"] | None = None) -> None:
         self.rollouts.append(rollout)
@@ -159,7 +162,6 @@ class Replay:
         self.rollouts.clear()
         self._rows.clear()
         for i in range(sum(name.endswith(".frames") for name in state)):
-            missing = [name for name in Rollout._fields if f"{i}.{name}" not in state]
-            if missing:
-                raise UsageError(f"The replay lacks {', '.join(missing)}: an older version wrote it; start a new run.")
-            self._append(Rollout(*(state[f"{i}.{name}"].to(device) for name in Rollout._fields)))
+            parts = {name: state[f"{i}.{name}"].to(device) for name in Rollout._fields if f"{i}.{name}" in state}
+            # Before D18 nobody wrote down what the policy thought.
+            self._append(Rollout(**{"log_policy": self._all_alike(parts["actions"]), **parts}))

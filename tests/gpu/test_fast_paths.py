@@ -102,7 +102,7 @@ def test_a_lesson_and_the_change_of_the_judge_never_make_the_host_wait():
     torch.cuda.set_sync_debug_mode("error")
     try:
         with trainer.lanes.front():
-            schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, first_here)
+            schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, first_here, rollout.log_policy)
             schedule.go_on(3)
             schedule.go_on(1)
             schedule.settle()
