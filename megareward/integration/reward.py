@@ -135,8 +135,13 @@ class IntrinsicReward:
         rewards = [self._scale_rollout(s, scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
         return self._sum(rewards, stream)
 
-    def update(self, samples: Mapping[str, Any] | None = None) -> dict[str, float]:
-        """Learn from the steps since the last update, which are then used up; return metrics."""
+    def update(self, samples: Mapping[str, Any] | None = None, log_policy: Any = None) -> dict[str, float]:
+        """Learn from the steps since the last update, which are then used up; return metrics.
+
+        `log_policy` (T, N, A): the logarithm of the probability that your policy gave to every action, so that the
+        models explain what actions do and not why they are taken (docs/paper.md, D18). Without it all actions count as
+        equally likely, as in the paper.
+        """
         steps, start = self._steps(samples), self.watcher.start
         stream = unfold(steps, start, shows_score=self.method.uses_score)
         recorded, n_real = stream.recorded, stream.recorded.real.sum().clamp(min=1)
@@ -149,7 +154,8 @@ class IntrinsicReward:
         numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
         if self.models is not None:
             frames, first = torch.cat([start.history, recorded.frames]), torch.cat([start.first, recorded.first])
-            numbers |= self.models.update(frames, recorded.actions, first)
+            prior = None if log_policy is None else self._prior(log_policy, stream)
+            numbers |= self.models.update(frames, recorded.actions, first, prior)
             numbers["control/g"] = float(steps.g_after.sum(-1).mean())
         if not self.watcher.steps:  # samples alone: what the next ones cannot know by themselves
             self.watcher.note(steps)
@@ -178,6 +184,19 @@ class IntrinsicReward:
             return as_steps(given, self.watcher.next_step, self.watcher.resets, self.watcher.first)
         check_watched(given, watched)
         return watched._replace(rewards=given.rewards)
+
+    def _prior(self, log_policy: Any, stream: Stream) -> Float[Tensor, "L N A"]:
+        """Where the stream holds the steps; resets had no choice."""
+        given = torch.as_tensor(log_policy, dtype=torch.float32, device=self.device)
+        wanted = (*stream.at.shape, int(self.action_space.n))
+        if given.shape != wanted or not given.isfinite().all():
+            raise UsageError(
+                f"log_policy is {tuple(given.shape)}{'' if given.isfinite().all() else ' and not finite'}; it must be "
+                f"finite and (steps, environments, actions) = {wanted}."
+            )
+        prior = given.new_zeros(*stream.recorded.actions.shape, wanted[2])
+        prior[stream.at, torch.arange(wanted[1], device=self.device)] = given
+        return prior
 
     def _raw(self, stream: Stream) -> list[Float[Tensor, "L N"]]:
         """By stream of reward; nothing is earned by a reset."""

@@ -151,10 +151,20 @@ class IntrinsicRewardCallback(BaseCallback):
         buffer.rewards[:] = rewards
         buffer.compute_returns_and_advantage(last_values=self.locals["values"], dones=self.locals["dones"])
         self._hold(self.warming_up)
-        self.metrics = self.reward.update()
+        self.metrics = self.reward.update(log_policy=self._log_policy() if self.reward.models is not None else None)
         for name, number in self.metrics.items():
             self.logger.record(f"megareward/{name}", number)
         self.logger.record("megareward/paid", float((self.weight * intrinsic).mean()))
+
+    def _log_policy(self) -> Array:
+        """(T, N, A): what the policy that played this rollout thought of every action."""
+        model: Any = self.model
+        told = []
+        for observations in model.rollout_buffer.observations:  # one step of all environments at a time
+            with torch.no_grad():
+                seen = model.policy.obs_to_tensor(observations)[0]
+                told.append(model.policy.get_distribution(seen).distribution.logits.cpu().numpy())
+        return np.stack(told)
 
     @property
     def warming_up(self) -> bool:

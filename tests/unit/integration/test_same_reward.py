@@ -76,6 +76,7 @@ def test_our_own_loop_and_make_agree_over_several_updates_on_a_stream_with_reset
     trainer = own_trainer(method, T, CONTROL, reels)
     reward = make(method, autoreset="next_step")
     steps = steps_of(TapeVector(reels, AutoresetMode.NEXT_STEP), 4 * T)
+    dice = torch.Generator().manual_seed(0)
     for _ in range(4):
         collect(trainer)
         for _ in range(T):
@@ -85,8 +86,10 @@ def test_our_own_loop_and_make_agree_over_several_updates_on_a_stream_with_reset
         if trainer.tracker is not None:
             assert torch.equal(reward.control.g, trainer.rollout.g[T])
             assert torch.equal(reward.control.direct, trainer.rollout.direct[T])
+        thoughts = torch.randn(trainer.rollout.log_policy.shape, generator=dice).log_softmax(-1)
+        trainer.rollout.log_policy.copy_(thoughts)
         learn(trainer)
-        reward.update()
+        reward.update(log_policy=thoughts.numpy())
     assert computed.abs().sum() > 0
 
 

@@ -13,6 +13,7 @@ import megareward
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
+from megareward.integration.reward import IntrinsicReward
 from megareward.integration.same_step import SameStepMini
 from tests.unit.integration.tapes import (
     ACTIONS,
@@ -97,8 +98,16 @@ def test_the_callback_pays_what_make_computes_and_keeps_the_value_beyond_a_time_
             beyond[t] = cut * GAMMA * last.reshape(N, -1).mean(1) / 100
             cuts += cut.sum()
         np.testing.assert_allclose(buffer.rewards, reward.compute().numpy() + beyond, rtol=1e-5, atol=1e-5)
-        reward.update()
+        reward.update(log_policy=np.stack([thoughts(model, seen_then) for seen_then in buffer.observations]))
     assert cuts > 3
+
+
+def thoughts(model, observations) -> np.ndarray:
+    """The logarithm of every action's probability, written out."""
+    with torch.no_grad():
+        policy = model.policy
+        features = policy.extract_features(policy.obs_to_tensor(observations)[0], policy.pi_features_extractor)
+        return policy.action_net(policy.mlp_extractor.forward_actor(features)).log_softmax(-1).numpy()
 
 
 def by_hand(rewards, values, starts, last_values, dones) -> np.ndarray:
@@ -336,3 +345,32 @@ def test_the_score_is_painted_out_of_observations_and_terminal_observations_alik
         assert not (batch[..., 40:, :] == 0).any()  # Pong's score is at the top
     with pytest.raises(UsageError, match="no game"):
         HideScore(games, "pogn")
+
+
+def test_the_control_models_are_told_what_the_acting_policy_thought_of_every_action(monkeypatch):
+    model = ppo(mini_vec(), n_epochs=1)
+    callback = IntrinsicRewardCallback("mega", control=TINY)
+    told = []
+    update = IntrinsicReward.update
+    monkeypatch.setattr(
+        IntrinsicReward,
+        "update",
+        lambda self, samples=None, log_policy=None: (
+            told.append((log_policy, model.rollout_buffer.actions.copy(), model.rollout_buffer.log_probs.copy())),
+            update(self, samples, log_policy),
+        )[1],
+    )
+    model.learn(2 * N * T, callback=callback)
+    assert len(told) == 2
+    for log_policy, actions, log_probs in told:
+        assert np.allclose(np.exp(log_policy).sum(-1), 1, atol=1e-5)
+        chosen = np.take_along_axis(log_policy, actions.reshape(T, N, 1).astype(int), -1)[..., 0]
+        np.testing.assert_allclose(chosen, log_probs, atol=1e-5)
+
+
+def test_probabilities_of_the_wrong_shape_are_refused():
+    env, reward = with_channel()
+    env.reset()
+    env.step(np.full(N, 1))
+    with pytest.raises(UsageError, match=r"log_policy is \(1, 2\); it must be finite and \(steps"):
+        reward.update(log_policy=np.zeros((1, 2)))
