@@ -24,7 +24,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its folder and of its record."""
-        return f"{self.row}@{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
+        return f"{self.row}-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
 
 
 @dataclass(frozen=True)
