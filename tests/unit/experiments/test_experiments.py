@@ -40,7 +40,7 @@ def test_a_form_changes_what_it_names_and_nothing_else():
 
 
 def test_words_choose_runs():
-    names = {cell.name for cell in matching(MINI.cells(), "rnd@,pong,s1")}
+    names = {cell.name for cell in matching(MINI.cells(), "rnd-on,pong,s1")}
     assert names == {"rnd-on-mini-pong-s1", "rnd-on-mini-pong-tv-s1"}
 
 
