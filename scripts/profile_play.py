@@ -1,6 +1,6 @@
 """Where `make play` spends its time: in the arithmetic of the networks, or around it?
 
-    python scripts/profile_play.py [--method mega] [--iterations 3]
+    python scripts/profile_play.py [--method extrinsic] [--iterations 3]
 
 Runs a few iterations of the run that `make play` trains, under PyTorch's profiler, on the CPU. Arithmetic is the time
 inside matrix products, convolutions, normalisation, activations and the optimiser, of the policy and of the control
@@ -30,8 +30,8 @@ def is_arithmetic(name: str) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--method", default="extrinsic")
-    parser.add_argument("--iterations", type=int, default=3)
+    parser.add_argument("--method", default="mega")
+    parser.add_argument("--iterations", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
