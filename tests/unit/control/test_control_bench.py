@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from megareward.bench import control as bench
+from megareward.bench import control_variants as variants
 from megareward.control.config import RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.rtm import RTM
@@ -28,7 +29,7 @@ def test_the_plain_form_gives_the_same_numbers_and_gradients_as_ours(phi_pairs, 
     source = torch.randn(N, 6, 21 * 12 * 4, dtype=torch.float64)
     target, actions = torch.randn(N, 6, 21 * 12, dtype=torch.float64), torch.arange(N)
     results = []
-    for form in (RTM, bench.PlainRTM):
+    for form in (RTM, variants.PlainRTM):
         model.__class__ = form
         output = model(source, actions)
         loss = model.losses(output, target, 2.0)["transition"]
