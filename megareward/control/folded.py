@@ -10,16 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from megareward.control.adm import ADM
-from megareward.control.layers import LEAK, Convolution, Encoder, NormLeaky, full_precision
+from megareward.control.layers import LEAK, Convolution, Encoder, NormLeaky, full_precision, padded
 from megareward.control.pairs import all_pairs, pair_product
 from megareward.control.rtm import RTM
 from megareward.control.sparsemax import ATTENTIONS
 from megareward.types import Float, Int, Tensor
-
-
-def padded(size: int) -> int:
-    """The next multiple of 8: GPUs multiply rows that start at 16 bytes several times faster."""
-    return size + -size % 8
 
 
 class FoldedLayer:

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 from megareward.control.grid import Grid
-from megareward.control.layers import LEAK
+from megareward.control.layers import LEAK, padded
 from megareward.types import Float, Tensor, UInt8
 
 
@@ -42,12 +42,11 @@ def cell_rows(
     dtype: torch.dtype,
 ) -> Float[Tensor, "N HW columns"]:
     """`observation.cell_rows` of (frames - mean) / std, with `strength` times the noise on the newest frame. Rows are
-    as wide as a GPU likes them: zeros fill them up to a multiple of 8."""
+    `padded` with zeros."""
     N, K, PX_H, PX_W = frames.shape
     if not frames[0, 0].is_contiguous():
         frames = frames.contiguous()
-    n_in = grid.cell_h * grid.cell_w * K
-    columns = n_in + -n_in % 8
+    columns = padded(grid.cell_h * grid.cell_w * K)
     out = torch.empty(N, grid.n_cells, columns, dtype=dtype, device=frames.device)
     block = 512
     _rows[(N * grid.n_cells, triton.cdiv(columns, block))](

@@ -18,6 +18,11 @@ LEAK = 0.01
 """The paper's leaky rate."""
 
 
+def padded(size: int) -> int:
+    """The next multiple of 8: GPUs multiply rows that start at 16 bytes several times faster than others."""
+    return size + -size % 8
+
+
 class Fusable(nn.Module):
     """A module that can do its part in Triton kernels instead of PyTorch's own."""
 
@@ -84,12 +89,11 @@ class Convolution(nn.Module):
         return y if self.conv.bias is None else y + self.conv.bias.repeat(self.n_out // len(self.conv.bias)).to(y.dtype)
 
     def _multiply(self, x: Tensor) -> Tensor:
-        """x @ matrix. On a GPU both sides are padded to multiples of 8: rows that do not start at 16 bytes would force
-        kernels several times slower (a cell of 21 x 21 pixels has 441). Rows of x may come padded."""
+        """x @ matrix. On a GPU both sides are `padded` (a cell of 21 x 21 pixels has 441); rows of x may come so."""
         matrix = self.matrix()
         if not x.is_cuda:
             return x @ matrix
-        rows, columns = -self.n_in % 8, -self.n_out % 8
+        rows, columns = padded(self.n_in) - self.n_in, padded(self.n_out) - self.n_out
         if x.shape[1] == self.n_in and rows:
             x = F.pad(x, (0, rows))
         y = x @ F.pad(matrix, (0, columns, 0, rows))

@@ -64,8 +64,9 @@ class ControlModels:
         choose_execution(self.modules, dense=None if how.dense == "auto" and on_cpu else dense, fused=fused)
         self._fused_cells = dense and fused
         """One kernel from bytes to the rows that products like; they are a little wider than cells."""
-        dtype = torch.bfloat16 if self.bf16 else torch.float32
-        self._folded = FoldedAttention(self.adm, self.rtm, dtype) if how.folded != "off" else None
+        self._dtype = torch.bfloat16 if self.bf16 else torch.float32
+        self._folded: FoldedAttention | None = None
+        """Made when it is first asked for: models that only learn need none."""
         self._stale = True
         """The weights have changed since they were folded."""
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
@@ -214,7 +215,8 @@ class ControlModels:
 
     def refresh(self) -> None:
         """Prepare `attend` for the weights as they are. It does so itself; but who replays it as a CUDA graph must."""
-        if self._folded is not None and self._stale:
+        if self._stale and self.config.execution.folded != "off":
+            self._folded = self._folded or FoldedAttention(self.adm, self.rtm, self._dtype)
             self._folded.refresh()
         self._stale = False
 
@@ -243,8 +245,7 @@ class ControlModels:
         from megareward.control import fused_cells  # needs Triton, which a CPU may not have
 
         scale = (self.normaliser.mean, self.normaliser.std)
-        dtype = torch.bfloat16 if self.bf16 else torch.float32
-        return fused_cells.cell_rows(frames, *scale, anchor, self.config.rtm.anchor, self.grid, dtype)
+        return fused_cells.cell_rows(frames, *scale, anchor, self.config.rtm.anchor, self.grid, self._dtype)
 
     def _see_exactly(
         self, frames: UInt8[Tensor, "N K px_h px_w"], anchor: Float[Tensor, "N px_h px_w"] | None

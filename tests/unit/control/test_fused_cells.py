@@ -1,22 +1,14 @@
 """From bytes to rows, and from hidden rows to scores: the Triton kernels against their plain forms."""
 
-import os
-
 import pytest
 import torch
 from torch import Tensor
 
-pytest.importorskip("triton", reason="Triton is not installed: the plain PyTorch forms are used")
-if torch.cuda.is_available():
-    DEVICE = "cuda"
-elif os.environ.get("TRITON_INTERPRET") == "1":
-    DEVICE = "cpu"
-else:
-    pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
-
-from megareward.control import fused_cells
 from megareward.control.grid import Grid
 from megareward.control.observation import cell_rows
+from tests.unit.control.triton_device import DEVICE
+
+fused_cells = pytest.importorskip("megareward.control.fused_cells")
 
 
 def random(*shape: int, seed: int) -> Tensor:

@@ -1,18 +1,8 @@
 """The Triton kernels against their plain PyTorch forms. Needs a GPU, or TRITON_INTERPRET=1 to run them on the CPU."""
 
-import os
-
 import pytest
 import torch
 from torch import Tensor
-
-pytest.importorskip("triton", reason="Triton is not installed: the plain PyTorch forms are used")
-if torch.cuda.is_available():
-    DEVICE = "cuda"
-elif os.environ.get("TRITON_INTERPRET") == "1":
-    DEVICE = "cpu"
-else:
-    pytest.skip("needs a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
 from megareward.control.config import RtmConfig
 from megareward.control.grid import Grid
@@ -20,6 +10,7 @@ from megareward.control.layers import NormLeaky, choose_execution
 from megareward.control.pairs import Pairs, all_pairs, attended_pairs, blend, pair_product, source_errors
 from megareward.control.rtm import RTM
 from megareward.control.sparsemax import sparsemax
+from tests.unit.control.triton_device import DEVICE
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
