@@ -60,7 +60,13 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
     results.mkdir(parents=True, exist_ok=True)
     failed = []
     if not args.table:
-        failed = run_all(chosen, args.runs / experiment.name, results, args.jobs or os.cpu_count() or 1)
+        runs = args.runs / experiment.name
+        failed = run_all(chosen, runs, results, args.jobs or os.cpu_count() or 1)
+        if experiment.is_audit:
+            from megareward.experiments.audits import audit_all
+
+            for cell in audit_all(chosen, runs, results):
+                print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
     text = markdown(experiment, cells, results)
     (results / "table.md").write_text(text)
     print(f"\n{text}\nWrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")

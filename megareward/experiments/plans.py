@@ -7,7 +7,7 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig, with_preset, without_fast_paths
 
 Device = Literal["cpu", "cuda"]
 Change = Callable[[TrainConfig], TrainConfig]
@@ -37,6 +37,8 @@ class Experiment:
     columns: dict[str, Change]
     frames: int
     seeds: int = 3
+    is_audit: bool = False
+    """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
 
     def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""
@@ -62,8 +64,35 @@ def game(name: str, **extras: Any) -> Change:
     return change
 
 
+def atari(name: str) -> Change:
+    """Play this Atari game with many environments; few threads each, since several runs share the cores."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = with_preset(replace(config, game=name, env=None), "many")  # type: ignore[arg-type]  # as above
+        return replace(config, env=replace(config.env, threads=4))  # type: ignore[arg-type]  # Atari, as asked
+
+    return change
+
+
 def method(name: str) -> Change:
-    return lambda config: with_preset(replace(config, method=name, reward=None), "mini")
+    """Train with this method, everything else as the game's preset has it."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = replace(config, method=name, reward=None)
+        return with_preset(config, "mini") if config.is_mini else config
+
+    return change
+
+
+def only_watch(preset: str) -> Change:
+    """The control models of a preset learn from random play, all from the same games; the policy never learns."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = with_preset(config, preset)
+        ppo = replace(config.ppo, n_envs=64, rollout=32)
+        return replace(config, ppo=ppo, control=replace(config.control, warmup_steps=config.frames))
+
+    return change
 
 
 def control(**changes: Any) -> Change:
@@ -120,7 +149,35 @@ FORMS = Experiment(
     frames=150_000,
 )
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (MINI, FORMS)}
+ATARI = Experiment(
+    name="atari",
+    question="Which reward leads to play on Atari, with the score hidden from all but `extrinsic`?",
+    rows={name: method(name) for name in METHODS if name != "count"},
+    columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "seaquest")},
+    frames=10_000_000,
+    seeds=1,
+)
+
+PARITY = Experiment(
+    name="parity",
+    question="Does Ex-PPO learn as well per frame with all fast paths as with none?",
+    rows={"fast": method("extrinsic"), "plain": both(method("extrinsic"), without_fast_paths)},
+    columns={"breakout": atari("breakout")},
+    frames=3_000_000,
+    seeds=4,
+)
+
+MAPS = Experiment(
+    name="maps",
+    question="Whose control maps are true?",
+    rows={"default": only_watch("many"), "released": only_watch("released"), "paper": only_watch("paper")},
+    columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "freeway", "seaquest")},
+    frames=1_500_000,
+    seeds=1,
+    is_audit=True,
+)
+
+EXPERIMENTS = {experiment.name: experiment for experiment in (MINI, FORMS, ATARI, PARITY, MAPS)}
 
 
 def find_experiment(name: str) -> Experiment:

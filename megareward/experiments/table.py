@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_path
 
 RESAMPLES = 10_000
+AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
 
 
 def interval(scores: list[float], seed: int = 0) -> tuple[float, float]:
@@ -31,6 +33,8 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
 
 def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
     """Rows and columns as in the plan; `-` where no run is recorded."""
+    if experiment.is_audit:
+        return audit_markdown(experiment, cells, results)
     scores = scores_of(cells, results)
 
     def shown(row: str, column: str) -> str:
@@ -53,5 +57,34 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
     note = (
         f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, mean over "
         f"{experiment.seeds} seeds with 95% bootstrap intervals over the seeds. Every run is a file beside this table."
+    )
+    return "\n".join([*lines, "", note, ""])
+
+
+def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
+    """How true the maps are: direct control and g in one place, the first seed that was audited."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in cells:
+        path = record_path(results, cell)
+        record = json.loads(path.read_text()) if path.exists() else {}
+        if "audit" in record:
+            found.setdefault((cell.row, cell.column), record["audit"]["scores"])
+
+    def shown(row: str, column: str, score: str) -> str:
+        scores = found.get((row, column))
+        if scores is None or scores[score]["mean"] is None:
+            return "-"
+        one = scores[score]
+        return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+
+    columns = list(experiment.columns)
+    lines = [f"| {experiment.name} | | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
+    for score, name in AUDITED.items():
+        for row in experiment.rows:
+            lines.append(f"| {name} | {row} | {' | '.join(shown(row, column, score) for column in columns)} |")
+    frames = cells[0].config.frames
+    note = (
+        f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
+        "play: means over frames with 95% bootstrap intervals over episodes. Every run is a file beside this table."
     )
     return "\n".join([*lines, "", note, ""])

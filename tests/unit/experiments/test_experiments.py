@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 
+from megareward.audit.command import AuditArgs
 from megareward.cli import main
-from megareward.experiments import runner
-from megareward.experiments.plans import EXPERIMENTS, FORMS, MINI, Cell, matching
+from megareward.experiments import audits, runner
+from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
 from megareward.experiments.table import interval, markdown
 from megareward.training.config import TrainConfig, with_preset
 
@@ -37,6 +38,51 @@ def test_a_form_changes_what_it_names_and_nothing_else():
     assert replace(literal, control=default.control) == default
     assert replace(literal.control, latent=default.control.latent) == default.control
     assert cells["oracle"].uses_oracle
+
+
+def test_fast_and_plain_runs_differ_in_nothing_that_is_learnt():
+    cells = {cell.row: cell.config for cell in PARITY.cells(seeds=1)}
+    fast, plain = cells["fast"], cells["plain"]
+    assert fast.method == plain.method == "extrinsic"
+    assert fast.ppo.cuda_graphs
+    assert not plain.ppo.cuda_graphs
+    assert (fast.env.groups, plain.env.groups) == (4, 1)
+    same = replace(plain, ppo=replace(plain.ppo, precision=fast.ppo.precision, cuda_graphs=True), env=fast.env)
+    assert replace(same, control=fast.control) == fast  # `extrinsic` has no control models
+
+
+def test_maps_are_learnt_from_the_same_random_games():
+    cells = [cell.config for cell in MAPS.cells() if cell.column == "freeway"]
+    assert len({(c.game, c.seed, c.frames, c.ppo.n_envs, c.ppo.rollout, c.env) for c in cells}) == 1
+    assert all(c.warmup_iterations >= c.iterations for c in cells)  # PPO never begins
+    assert len({(c.control.rtm.attention, c.control.batch, c.control.rtm.loss) for c in cells}) == 3
+
+
+def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
+    monkeypatch.setattr(audits, "AuditArgs", lambda runs, cache: AuditArgs(runs, None, "random", 4, 12, 2, cache=cache))
+    cell = tiny("default", "mega", 0)
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    assert runner.run_all([cell], runs, results, 1, str) == []
+    said: list[str] = []
+    assert audits.audit_all([cell], runs, results, said.append) == []
+    assert said[0].startswith("1 of 1  default-on-mini-breakout-s0: direct control")
+    record = json.loads(runner.record_path(results, cell).read_text())
+    assert record["finished"]
+    assert record["audit"]["policy"] == "random"
+    assert record["audit"]["lags"] == 4
+    assert audits.audit_all([cell], runs, results, said.append) == []
+    assert len(said) == 1
+
+    plan = replace(MAPS, rows={"default": MAPS.rows["default"]}, columns={"mini-breakout": MAPS.columns["pong"]})
+    text = markdown(plan, [cell], results)
+    assert f"| direct, AUROC | default | {record['audit']['scores']['direct_auroc']['mean']:.3f} [" in text
+
+
+def test_a_run_that_is_gone_cannot_be_audited(tmp_path):
+    cell = tiny("default", "mega", 0)
+    summary = {"finished": True, "config": {"frames": cell.config.frames}}
+    runner.record_path(tmp_path, cell).write_text(json.dumps(summary))
+    assert audits.audit_all([cell], tmp_path / "runs", tmp_path, str) == [cell]
 
 
 def test_words_choose_runs():
