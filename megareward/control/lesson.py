@@ -16,6 +16,9 @@ class Lesson:
     def __init__(self, batches: Iterable[Tensor], train: Callable[[Tensor], Metrics], device: torch.device) -> None:
         """`train` makes one gradient step on the transitions whose numbers are in a batch."""
         self.left, self.train, self.device = deque(batches), train, device
+        # A step is launched long before it runs. Until somebody has waited for the lesson's lane, the memory of its
+        # batches must not be given to whoever asks next in another lane.
+        self._kept = tuple(self.left)
         self.n_used = 0
         self._steps: list[Metrics] = []
 

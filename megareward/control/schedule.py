@@ -69,8 +69,8 @@ class Schedule:
         elif self._lesson is not None:
             with self.lanes.back(), torch.enable_grad():
                 self._learnt = self._lesson.finish()
-        self._lesson = self._under_way = None
         self.lanes.join()
+        self._lesson = self._under_way = None  # only now may its memory be used again
         return self._learnt
 
     @property

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
+from megareward.control.lesson import Lesson
 from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.loss import log_prob_of
@@ -75,6 +76,25 @@ def learnt(config: TrainConfig, lanes: bool, iterations: int = 6) -> tuple[list[
         weights.append(torch.cat([p.detach().flatten() for p in trainer.models.modules.parameters()]).clone())
         trainer.env.close()
     return weights, maps
+
+
+def test_a_lesson_that_lags_behind_reads_its_own_batches():
+    """Steps are launched long before they run; what is allocated meanwhile must not get the memory of their batches."""
+    lanes, seen = Lanes(GPU), []
+    with lanes.front():
+        batches = torch.arange(6 * 4096, device=GPU).reshape(6, 4096)
+        wanted = batches.sum(1).tolist()
+        lesson = Lesson(list(batches), lambda numbers: seen.append(numbers.sum()) or {}, GPU)
+        del batches
+        with lanes.back():
+            torch.cuda._sleep(2 * 10**9)  # about a second
+        for moment in range(3, 0, -1):
+            with lanes.back():
+                lesson.go_on(moment)
+        rubbish = [torch.full((6, 4096), -1, device=GPU) for _ in range(50)]
+        lanes.join()
+        assert [int(value) for value in seen] == wanted
+    del rubbish
 
 
 def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:

@@ -1,3 +1,5 @@
+import weakref
+
 import pytest
 import torch
 
@@ -40,3 +42,15 @@ def test_the_end_takes_what_is_left_and_returns_means_over_all_steps():
 
 def test_a_lesson_without_batches_has_nothing_to_say():
     assert {name: value.item() for name, value in lesson(0)[0].finish().items()} == {"control/transitions": 0.0}
+
+
+def test_batches_live_as_long_as_the_lesson():
+    """A step on a GPU is launched before it runs: memory of a batch that is dropped at once could be used again."""
+    batch = torch.ones(4, dtype=torch.int64)
+    alive = weakref.ref(batch)
+    given = Lesson([batch], lambda numbers: {}, torch.device("cpu"))
+    del batch
+    given.finish()
+    assert alive() is not None
+    del given
+    assert alive() is None
