@@ -10,6 +10,7 @@ from megareward.errors import UsageError
 
 Attention = Literal["sparsemax", "softmax", "entmax15"]
 Switch = Literal["auto", "on", "off"]
+AnchorKind = Literal["cell", "pixel", "gauss"]
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:
@@ -69,8 +70,9 @@ class RtmConfig:
     anchor: float = 0.5
     """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
     grey levels (1.6 for Pong), which is a different strength in every game."""
-    anchor_kind: Literal["cell", "pixel"] = "cell"
-    """[D6] The noise: one random brightness per cell, or a random sign per pixel (released code)."""
+    anchor_kind: AnchorKind = "cell"
+    """[D6] The noise: every cell brighter or darker, or every pixel (released code). gauss: a cell's brightness from a
+    normal distribution."""
     loss: Literal["mixture", "blend"] = "mixture"
     """[D15] blend: the squared error of Eq. 6, the weighted sum of all sources' drawings (paper, released code).
     mixture: the likelihood of the cell if one source, drawn by the weights of Eq. 8, painted it alone."""
@@ -80,6 +82,9 @@ class RtmConfig:
     targets: float = 0.5
     """[D16] Share of the cells that Phi draws in each transition: those that changed first, then others by lot.
     Paper, released code: all (1)."""
+    still_on_itself: bool = True
+    """[D19] A cell that shows exactly what it showed relies on itself, whatever Gamma says: nothing can have come into
+    it. Paper, released code: no."""
     phi_pairs: Literal["all", "attended"] = "attended"
     """[D7] Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
     leaves it out where the loss is the blend alone; the one trace is that BatchNorm in Phi then describes attended
@@ -209,6 +214,7 @@ def paper(config: ControlConfig) -> ControlConfig:
             loss="blend",
             source_loss=0.0,
             targets=1.0,
+            still_on_itself=False,
             phi_pairs="all",
         ),
         latent=replace(config.latent, rho=0.99, hold=False, clip=False, reward="difference"),
@@ -237,6 +243,7 @@ def released(config: ControlConfig) -> ControlConfig:
             loss="blend",
             source_loss=0.0,
             targets=1.0,
+            still_on_itself=False,
             phi_pairs="all",
         ),
         latent=replace(config.latent, rho=0.99, hold=True, clip=True, reward="spread"),

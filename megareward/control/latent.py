@@ -44,6 +44,12 @@ def accumulated_control(
     return g
 
 
+def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N HW"]) -> Float[Tensor, "N HW HW"]:
+    """[D19] Cells that did not change rely on themselves."""
+    itself = torch.eye(relation.shape[-1], dtype=relation.dtype, device=relation.device)
+    return torch.where(changed[..., None], relation, itself)
+
+
 def propagate(
     relation: Float[Tensor, "N HW HW"], g_prev: Float[Tensor, "N HW"], hold: bool = False
 ) -> Float[Tensor, "N HW"]:

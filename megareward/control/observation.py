@@ -4,9 +4,10 @@ from typing import Literal
 
 import torch
 
+from megareward.control.config import AnchorKind
 from megareward.control.grid import Grid
 from megareward.control.moments import Moments
-from megareward.types import Float, Int, Shaped, Tensor, UInt8
+from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 
 class Normaliser:
@@ -61,21 +62,30 @@ class Normaliser:
 
 
 def anchor_noise(
-    kind: Literal["cell", "pixel"], n: int, grid: Grid, generator: torch.Generator, device: torch.device
+    kind: AnchorKind, n: int, grid: Grid, generator: torch.Generator, device: torch.device
 ) -> Float[Tensor, "n px_h px_w"]:
-    """[D6] One pattern of noise per sample: a random brightness for each cell, or a random sign for each pixel.
+    """[D6] One pattern of noise per sample: each cell brighter or darker, or each pixel, by 1.
 
     It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains what the
     cell must show now, so a cell in which nothing happens has to attend to itself; without it every source draws an
     empty cell equally well, and the relation is arbitrary there. A brightness is one number, which Phi learns to hand
-    on at once; a pattern of pixels has to pass through its whole bottleneck.
+    on at once; a pattern of pixels has to pass through its whole bottleneck. It must not come close to what a source
+    draws that knows nothing, the mean: `gauss` does now and then, and then every source will do again.
     """
-    if kind == "cell":
+    if kind != "pixel":
         brightness = torch.randn((n, grid.n_cells, 1, 1), generator=generator, device=device)
+        brightness = brightness if kind == "gauss" else torch.where(brightness < 0, -1.0, 1.0)
         return grid.to_frames(brightness.expand(-1, -1, grid.cell_h, grid.cell_w))
     shape = (n, grid.H * grid.cell_h, grid.W * grid.cell_w)
     bits = torch.randint(0, 2, shape, dtype=torch.int8, generator=generator, device=device)
     return (2 * bits - 1).float()
+
+
+def changed_cells(
+    before: UInt8[Tensor, "B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], grid: Grid
+) -> Bool[Tensor, "B HW"]:
+    """Which cells show anything else than before."""
+    return grid.to_cells(before != now).flatten(2).any(-1)
 
 
 def cells_to_draw(
@@ -86,8 +96,7 @@ def cells_to_draw(
     grid: Grid,
 ) -> Int[Tensor, "B K"]:
     """[D16] K cells of each transition, ascending: those that changed first, then others; among equals by lot."""
-    changed = grid.to_cells(before != now).flatten(2).any(-1)  # (B, HW)
-    return (changed + lots).topk(K, -1).indices.sort(-1).values
+    return (changed_cells(before, now, grid) + lots).topk(K, -1).indices.sort(-1).values
 
 
 def cell_rows(frames: Shaped[Tensor, "N K px_h px_w"], grid: Grid) -> Shaped[Tensor, "N HW n_in"]:

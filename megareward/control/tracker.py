@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.control.latent import accumulate, clear, mega_reward, propagate
+from megareward.control.latent import accumulate, clear, hold_still, mega_reward, propagate
 from megareward.control.models import ControlModels, chosen
+from megareward.control.observation import changed_cells
 from megareward.dice import set_dice
 from megareward.errors import UsageError
 from megareward.graphs import Replay
@@ -104,6 +105,8 @@ class ControlTracker:
         latent, last, g_prev = self.latent, self.last[rows], self.g[rows]
         stack = stack[:, -last.shape[1] :]
         direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
+        if self.models.config.rtm.still_on_itself:
+            relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
         direct = clear(direct, first)  # no action of this episode has led here
         passed_on = propagate(relation, g_prev, latent.hold)
         g = clear(accumulate(direct, relation, g_prev, latent.rho, latent.hold, latent.clip), first)

@@ -9,6 +9,7 @@ from torch import Tensor
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, LatentConfig, RtmConfig
 from megareward.control.latent import accumulate
 from megareward.control.models import ControlModels
+from megareward.control.observation import anchor_noise
 from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
 
@@ -224,3 +225,31 @@ def test_models_trained_on_another_kind_of_device_are_loaded_though_its_dice_mea
     other.load_state_dict(state)
     assert torch.equal(other.noise.get_state(), before)
     assert not changed(m.modules.state_dict(), other.modules.state_dict())
+
+
+@pytest.mark.parametrize("still_on_itself", [True, False])
+def test_a_cell_that_did_not_change_relies_on_itself(still_on_itself):
+    rtm = replace(SMALL.rtm, attention="softmax", still_on_itself=still_on_itself)
+    tracker = ControlTracker(models(replace(SMALL, rtm=rtm)), N)
+    stack = stacks(1)[0]
+    for changes in (False, True):  # one pixel of cell 4, the second row's middle, in environment 2 only
+        newest = stack[:, -1:].clone()
+        newest[2, 0, 12, 11] += changes
+        stack = torch.cat([stack[:, 1:], newest], 1)
+        control = tracker.step(stack, torch.zeros(N, dtype=torch.long), NONE_FIRST, with_relation=True)
+    free = torch.zeros(N, 6, dtype=torch.bool)
+    free[2, 4] = True
+    on_itself = (control.relation == torch.eye(6)).all(-1)
+    assert torch.equal(on_itself, ~free) == still_on_itself
+    assert not on_itself[free].any()
+
+
+@pytest.mark.parametrize("kind", ["cell", "pixel", "gauss"])
+def test_the_anchor_lifts_or_lowers_whole_cells_or_pixels(kind):
+    grid = models().grid
+    noise = anchor_noise(kind, 50, grid, torch.Generator().manual_seed(0), torch.device("cpu"))
+    assert noise.shape == (50, PX_H, PX_W)
+    cells = grid.to_cells(noise).flatten(2)  # (50, HW, pixels)
+    assert (cells == cells[..., :1]).all() == (kind != "pixel")
+    assert (noise.abs() == 1).all() == (kind != "gauss")  # never near the mean, which any source could draw
+    assert noise.mean().abs() < 0.2
