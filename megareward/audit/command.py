@@ -192,6 +192,8 @@ def column(record: dict[str, Any]) -> dict[str, str]:
         "direct control, AUROC": estimate_text(scores["direct_auroc"]),
         "g, AUROC": estimate_text(scores["g_auroc"]),
         "g, rank correlation": estimate_text(scores["g_spearman"]),
+        "all that can be seen, AUROC": estimate_text(scores["seen_auroc"]),
+        "controlled but not to be seen": f"{scores['hidden']:.3f}",
     }
     texts |= {f"influence at lag {n}, AUROC": estimate_text(lags[n - 1]) for n in SHOWN_LAGS if n <= len(lags)}
     texts |= {f"{name}, calibration error": f"{scores[f'{name}_calibration']['error']:.3f}" for name in ("direct", "g")}

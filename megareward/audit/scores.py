@@ -89,6 +89,11 @@ class Scores:
     """Positive: a cell that any action of the last `lags` steps controls."""
     g_spearman: Estimate
     """Against g by Eq. 9 with the true influence."""
+    seen_auroc: Estimate
+    """What g could score: a map that is right about every cell which shows something, and remembers as g does. Half of
+    what is controlled may look like background, because only the alternative would have put something there."""
+    hidden: float
+    """The share of controlled cells that show nothing but background."""
     lag_auroc: list[Estimate]
     """Relation-propagated influence (Eq. 5) of the action n steps ago, at [n - 1]."""
     direct_calibration: dict[str, Any]
@@ -108,6 +113,15 @@ class Scores:
         return {name: plain(value) for name, value in vars(self).items()}
 
 
+def remembered(cells: Bool[Tensor, "B HW"], rho: float) -> Float[Tensor, "B HW"]:
+    """1 where a cell was named, less with every frame since then."""
+    memory, maps = torch.zeros(cells.shape[1]), []
+    for named in cells.float():
+        memory = torch.maximum(rho * memory, named)
+        maps.append(memory)
+    return torch.stack(maps)
+
+
 def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Scores:
     """Compare every map of every frame but the first, which shows nothing yet."""
     episodes = list(zip(truth.episodes, maps, strict=True))
@@ -122,10 +136,15 @@ def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Score
     ]
     bound = 1.0 if clip else 1 / (1 - rho)
     under_control = [episode.influence.any(1) for episode in truth.episodes]
+    seen = [cells & shows for cells, shows in zip(under_control, truth.visible(), strict=True)]
     return Scores(
         direct_auroc=over_episodes(lambda e, own: auroc(own.direct[1:], e.direct[1:])),
         g_auroc=over_episodes(lambda e, own: auroc(own.g[1:], e.influence.any(1)[1:])),
         g_spearman=over_episodes(lambda e, own: spearman(own.g[1:], e.g(rho)[1:])),
+        seen_auroc=estimate(
+            [auroc(remembered(s, rho)[1:], cells[1:]) for s, cells in zip(seen, under_control, strict=True)]
+        ),
+        hidden=1 - float(sum(s.sum() for s in seen) / max(sum(cells.sum() for cells in under_control), 1)),
         lag_auroc=lags,
         direct_calibration=calibration(
             torch.cat([own.direct[1:] for own in maps]), torch.cat([e.direct[1:] for e in truth.episodes])

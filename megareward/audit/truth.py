@@ -24,6 +24,7 @@ import safetensors.torch
 import torch
 
 from megareward.control.grid import Grid
+from megareward.control.observation import changed_cells
 from megareward.errors import RunError, UsageError
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
@@ -77,6 +78,11 @@ class Truth:
     @property
     def lags(self) -> int:
         return int(self.about["lags"])
+
+    def visible(self) -> list[Bool[Tensor, "T_plus_1 HW"]]:
+        """For each episode, which cells show anything but background: the median of each pixel over all frames."""
+        background = torch.cat([episode.frames for episode in self.episodes]).median(0).values
+        return [changed_cells(background.expand_as(e.frames), e.frames, self.grid) for e in self.episodes]
 
 
 def save_truth(truth: Truth, path: Path) -> None:

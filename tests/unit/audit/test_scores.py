@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from megareward.audit.learnt import LearntMaps
-from megareward.audit.scores import auroc, calibration, estimate, score, spearman
+from megareward.audit.scores import auroc, calibration, estimate, remembered, score, spearman
 from megareward.audit.truth import Episode, Truth
 from megareward.control.latent import latent_control
 
@@ -92,3 +92,23 @@ def test_the_truth_scores_full_marks_against_itself_and_its_opposite_none():
         assert scores.g_spearman.mean == pytest.approx(sign)
         assert len(scores.lag_auroc) == L
     assert scores.as_dict()["lag_auroc"][0].keys() == {"mean", "low", "high", "frames"}
+
+
+def test_what_only_the_alternative_would_show_cannot_be_seen():
+    """Cell 0 shows something in frames 2 and 3, cell 5 never; both are controlled in frames 2 to 5."""
+    T = 6
+    frames = torch.zeros(T + 1, 8, 9, dtype=torch.uint8)  # 2 x 3 cells of 4 x 3 pixels
+    frames[2:4, 1, 1] = 200
+    changed = torch.zeros(T + 1, L, HW, dtype=torch.uint8)
+    changed[2:6, 0, 0] = changed[2:6, 0, 5] = 1
+    episode = Episode(frames, torch.zeros(T, dtype=torch.int64), changed)
+    truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [episode])
+    assert [cells.nonzero().tolist() for cells in truth.visible()] == [[[2, 0], [3, 0]]]
+    nothing = LearntMaps(*(torch.zeros(T + 1, *shape) for shape in ((HW,), (HW, HW), (HW,), ())))
+    scores = score(truth, [nothing], rho=0.9, clip=True)
+    assert scores.hidden == pytest.approx(6 / 8)
+    assert scores.seen_auroc.frames == 4
+    assert scores.seen_auroc.mean == pytest.approx((1 + 1 / 2) / 2)  # cell 0 above the others, also from memory
+    assert torch.allclose(
+        remembered(episode.direct & truth.visible()[0], 0.9)[:, 0][2:6], 0.9 ** torch.tensor([0.0, 0, 1, 2])
+    )
