@@ -140,6 +140,8 @@ FORMS = Experiment(
         "no g channel": lambda config: replace(config, g_channel="no"),
         "sparsemax relation": control(rtm={"attention": "sparsemax"}),
         "no anchor": control(rtm={"anchor": 0.0}),
+        "gauss anchor": control(rtm={"anchor_kind": "gauss"}),
+        "still cells as learnt": control(rtm={"still_on_itself": False}),
         "no policy prior": control(adm={"policy_prior": False}),
         "blend loss": control(rtm={"loss": "blend", "source_loss": 0.0, "targets": 1.0}),
         "oracle": control(oracle={"lags": 32}),
@@ -170,7 +172,13 @@ PARITY = Experiment(
 MAPS = Experiment(
     name="maps",
     question="Whose control maps are true?",
-    rows={"default": only_watch("many"), "released": only_watch("released"), "paper": only_watch("paper")},
+    rows={
+        "default": only_watch("many"),
+        "batches of 64": both(only_watch("many"), control(batch=64)),
+        "as before": both(only_watch("many"), control(rtm={"anchor_kind": "gauss", "still_on_itself": False})),
+        "released": only_watch("released"),
+        "paper": only_watch("paper"),
+    },
     columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "freeway", "seaquest")},
     frames=1_500_000,
     seeds=1,
