@@ -36,9 +36,9 @@ class AdmConfig:
     cell_loss: float = 1.0
     """[D3] Weight of the cross-entropies of all cells, each on its own, summed over the cells as in Choi et al. (2019).
     Paper: refers to Choi et al. for details (1). Released code: 0."""
-    entropy_loss: float = 0.0
-    """[D3] Weight of -entropy(direct), which keeps the attention from collapsing early. Choi et al.: 0.001. Released
-    code: 0."""
+    entropy_loss: float = 0.001
+    """[D3] Weight of -entropy(direct), which keeps the attention from collapsing onto one of several cells. Choi et
+    al.: 0.001. Released code: 0."""
     policy_prior: bool = True
     """[D18] Tell ADM how likely each action was before it was taken, so that it explains the effect of the action and
     not the habits of the agent. Paper and released code: no."""
@@ -109,6 +109,9 @@ class LatentConfig:
     code: yes."""
     clip: bool = True
     """[D8] Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
+    above_chance: bool = True
+    """[D20] Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
+    added up at every step. Paper, released code: no."""
     reward: Literal["difference", "positive", "spread"] = "spread"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     spread: positive part of propagated (or held) control - g_prev, the released form closest to Eq. 11."""
@@ -217,7 +220,7 @@ def paper(config: ControlConfig) -> ControlConfig:
             still_on_itself=False,
             phi_pairs="all",
         ),
-        latent=replace(config.latent, rho=0.99, hold=False, clip=False, reward="difference"),
+        latent=replace(config.latent, rho=0.99, hold=False, clip=False, above_chance=False, reward="difference"),
         normalise="fixed",
         learning_rate=1e-4,
         betas=(0.0, 0.9),
@@ -246,7 +249,7 @@ def released(config: ControlConfig) -> ControlConfig:
             still_on_itself=False,
             phi_pairs="all",
         ),
-        latent=replace(config.latent, rho=0.99, hold=True, clip=True, reward="spread"),
+        latent=replace(config.latent, rho=0.99, hold=True, clip=True, above_chance=False, reward="spread"),
         normalise="pixel",
         learning_rate=1e-4,
         betas=(0.0, 0.9),

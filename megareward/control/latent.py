@@ -44,6 +44,11 @@ def accumulated_control(
     return g
 
 
+def above_chance(direct: Float[Tensor, "N HW"]) -> Float[Tensor, "N HW"]:
+    """[D20] What exceeds an even map."""
+    return (direct - 1 / direct.shape[-1]).clamp(min=0)
+
+
 def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N HW"]) -> Float[Tensor, "N HW HW"]:
     """[D19] Cells that did not change rely on themselves."""
     itself = torch.eye(relation.shape[-1], dtype=relation.dtype, device=relation.device)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.control.latent import accumulate, clear, hold_still, mega_reward, propagate
+from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate
 from megareward.control.models import ControlModels, chosen
 from megareward.control.observation import changed_cells
 from megareward.dice import set_dice
@@ -109,7 +109,8 @@ class ControlTracker:
             relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
         direct = clear(direct, first)  # no action of this episode has led here
         passed_on = propagate(relation, g_prev, latent.hold)
-        g = clear(accumulate(direct, relation, g_prev, latent.rho, latent.hold, latent.clip), first)
+        counted = above_chance(direct) if latent.above_chance else direct
+        g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip), first)
         reward = mega_reward(g, g_prev, passed_on, latent.reward).masked_fill(first, 0)
         self.g.index_copy_(0, rows, g)
         self.last.index_copy_(0, rows, stack)

@@ -118,7 +118,7 @@ def both(*changes: Change) -> Change:
 
 
 METHODS = ("random", "mega", "dir", "rnd", "curiosity", "count", "extrinsic")
-EQUATION_10 = {"hold": False, "clip": False}
+EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
 
 MINI = Experiment(
     name="mini-games",
@@ -142,6 +142,7 @@ FORMS = Experiment(
         "no anchor": control(rtm={"anchor": 0.0}),
         "gauss anchor": control(rtm={"anchor_kind": "gauss"}),
         "still cells as learnt": control(rtm={"still_on_itself": False}),
+        "direct control below chance too": control(latent={"above_chance": False}),
         "no policy prior": control(adm={"policy_prior": False}),
         "blend loss": control(rtm={"loss": "blend", "source_loss": 0.0, "targets": 1.0}),
         "oracle": control(oracle={"lags": 32}),
@@ -175,7 +176,14 @@ MAPS = Experiment(
     rows={
         "default": only_watch("many"),
         "batches of 64": both(only_watch("many"), control(batch=64)),
-        "as before": both(only_watch("many"), control(rtm={"anchor_kind": "gauss", "still_on_itself": False})),
+        "as before": both(
+            only_watch("many"),
+            control(
+                adm={"entropy_loss": 0.0},
+                rtm={"anchor_kind": "gauss", "still_on_itself": False},
+                latent={"above_chance": False},
+            ),
+        ),
         "released": only_watch("released"),
         "paper": only_watch("paper"),
     },

@@ -156,8 +156,10 @@ def stacks(T: int, seed: int = 0) -> Tensor:
 NONE_FIRST = torch.zeros(N, dtype=torch.bool)
 
 
-def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame():
-    config = replace(SMALL, latent=LatentConfig(rho=0.9, hold=False, clip=False, reward="difference"))
+@pytest.mark.parametrize("chance", [0.0, 1 / 6])
+def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame(chance):
+    latent = LatentConfig(rho=0.9, hold=False, clip=False, above_chance=chance > 0, reward="difference")
+    config = replace(SMALL, latent=latent)
     tracker = ControlTracker(models(config), N)
     g = torch.zeros(N, 6)
     for t, stack in enumerate(stacks(6)):
@@ -168,7 +170,7 @@ def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame():
             assert control.direct.abs().sum() == control.g.abs().sum() == control.reward.abs().sum() == 0
             continue
         assert control.relation is not None
-        expected = accumulate(control.direct, control.relation, g, 0.9)
+        expected = accumulate((control.direct - chance).clamp(min=0), control.relation, g, 0.9)
         if t == 3:
             assert (control.g[2] == 0).all()
             assert control.reward[2] == 0
@@ -178,7 +180,7 @@ def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame():
         torch.testing.assert_close(control.relation[real].sum(-1), torch.ones(int(real.sum()), 6))
         torch.testing.assert_close(control.reward[real], (expected - g).sum(-1)[real])
         g = control.g
-    assert g.max() > 1 / 6  # something was passed on
+    assert g.max() > (1 / 6 - chance)  # something was passed on
 
 
 def test_one_environments_frames_and_actions_do_not_reach_the_map_of_another():

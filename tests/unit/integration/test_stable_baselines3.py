@@ -200,7 +200,8 @@ def test_while_warming_up_the_models_learn_and_the_policy_does_not():
 
 def with_channel(training=True):
     env = VecFrameStack(mini_vec(), 4, channels_order="first")
-    reward = megareward.make("mega", env.observation_space, env.action_space, N, control=TINY, seed=2)
+    control = replace(TINY, latent=replace(TINY.latent, above_chance=False))  # or it would see nothing, untrained
+    reward = megareward.make("mega", env.observation_space, env.action_space, N, control=control, seed=2)
     return ControlChannel(env, reward, training), reward
 
 
