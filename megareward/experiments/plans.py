@@ -137,6 +137,7 @@ FORMS = Experiment(
         "literal Eq. 10-11": control(latent={**EQUATION_10, "reward": "difference"}),
         "positive part": control(latent={**EQUATION_10, "reward": "positive"}),
         "positive part, hold and clip": control(latent={"reward": "positive"}),
+        "nothing lost at the end": lambda config: replace(config, reward=replace(config.reward, end_takes_all=False)),
         "no g channel": lambda config: replace(config, g_channel="no"),
         "sparsemax relation": control(rtm={"attention": "sparsemax"}),
         "no anchor": control(rtm={"anchor": 0.0}),

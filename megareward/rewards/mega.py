@@ -1,5 +1,7 @@
 """Mega-reward: the growth of accumulated control (Eq. 11), as the tracker saw it while the agent played."""
 
+import torch
+
 from megareward.ppo.config import Stream
 from megareward.rewards.contract import Recorded, RewardStream, Stateless, World
 from megareward.rewards.settings import MegaConfig
@@ -9,10 +11,18 @@ from megareward.types import Float, Tensor
 class Mega(Stateless):
     """Reads what was recorded: the models that made it have learnt on since, but the agent acted on these maps."""
 
+    def __init__(self, end_takes_all: bool) -> None:
+        self.end_takes_all = end_takes_all
+
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
         assert recorded.control is not None, "mega-reward needs the control tracker"
-        return recorded.control.growth
+        growth, g = recorded.control.growth, recorded.control.g
+        if not self.end_takes_all:
+            return growth
+        return torch.where(recorded.terminated[1:], -g[:-1].sum(-1), growth)
 
 
 def build(config: MegaConfig, world: World) -> list[RewardStream]:
-    return [RewardStream(Stream("mega", config.discount, config.episodic), Mega(), config.normalise)]
+    return [
+        RewardStream(Stream("mega", config.discount, config.episodic), Mega(config.end_takes_all), config.normalise)
+    ]

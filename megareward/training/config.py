@@ -16,6 +16,7 @@ from megareward.envs.mini import MINI_CONFIGS, MiniConfig
 from megareward.errors import UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
+from megareward.rewards.settings import MegaConfig
 
 CONFIG_VERSION = 1
 """Rises when a config file of an older version can no longer be read."""
@@ -138,7 +139,13 @@ def env_config_class(game: str) -> type[AtariConfig] | type[MiniConfig]:
 
 def paper(config: TrainConfig) -> TrainConfig:
     """The paper's text, literally: PPO with its published Atari settings, sparsemax, Eq. 10 and 11 as printed."""
-    return replace(config, ppo=PPOConfig(), policy=PolicyConfig(), control=literal_control(config.control))
+    return replace(
+        config,
+        ppo=PPOConfig(),
+        policy=PolicyConfig(),
+        control=literal_control(config.control),
+        reward=without_loss_at_the_end(config.reward),
+    )
 
 
 def released(config: TrainConfig) -> TrainConfig:
@@ -148,8 +155,14 @@ def released(config: TrainConfig) -> TrainConfig:
         ppo=PPOConfig(normalise_advantages="rollout"),
         policy=PolicyConfig(trunk="nature-32"),
         control=released_control(config.control),
+        reward=without_loss_at_the_end(config.reward),
         g_channel="no",
     )
+
+
+def without_loss_at_the_end(reward: Any) -> Any:
+    """[D21] is ours."""
+    return replace(reward, end_takes_all=False) if isinstance(reward, MegaConfig) else reward
 
 
 def plain(config: TrainConfig) -> TrainConfig:

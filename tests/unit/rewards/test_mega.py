@@ -19,19 +19,49 @@ def grown(growth: torch.Tensor):
 
 def test_the_reward_is_the_growth_of_control_as_it_was_recorded():
     growth = torch.randn(T, N, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(Mega().compute(grown(growth)), growth)
-    assert_computing_changes_nothing(Mega(), grown(growth))
+    assert torch.equal(Mega(True).compute(grown(growth)), growth)
+    assert_computing_changes_nothing(Mega(True), grown(growth))
 
 
 def test_frames_and_actions_do_not_enter():
     growth = torch.rand(T, N, generator=torch.Generator().manual_seed(0))
     other = replace(noise(seed=4), control=grown(growth).control)
-    assert torch.equal(Mega().compute(grown(growth)), Mega().compute(other))
+    assert torch.equal(Mega(True).compute(grown(growth)), Mega(True).compute(other))
+
+
+@pytest.mark.parametrize("end_takes_all", [True, False])
+def test_with_the_end_of_an_episode_all_control_is_lost(end_takes_all):
+    """Environment 1 dies with the step that leads to frame 2, environment 2 runs out of time there."""
+    dice = torch.Generator().manual_seed(0)
+    growth, g = torch.rand(T, N, generator=dice), torch.rand(T + 1, N, HW, generator=dice)
+    recorded = replace(noise(), control=ControlRecord(torch.zeros(T + 1, N, HW), g, growth))
+    recorded.terminated[2, 1] = True
+    recorded = replace(recorded, truncated=torch.zeros_like(recorded.truncated))
+    recorded.truncated[2, 2] = True
+    rewards = Mega(end_takes_all).compute(recorded)
+    wanted = growth.clone()
+    if end_takes_all:
+        wanted[1, 1] = -g[1, 1].sum()  # what there was before this step
+    torch.testing.assert_close(rewards, wanted)
+
+
+def test_the_discounted_sum_of_growth_and_loss_is_what_was_controlled_on_the_way():
+    """Why the loss belongs to Eq. 11: with it the return is (1 - discount) times the control that each step enjoyed."""
+    discount = 0.9
+    g = torch.rand(T + 1, N, HW, generator=torch.Generator().manual_seed(1))
+    g[0] = 0
+    terminated = torch.zeros(T + 1, N, dtype=torch.bool)
+    terminated[T] = True
+    growth = (g[1:] - g[:-1]).sum(-1)
+    recorded = replace(noise(), terminated=terminated, control=ControlRecord(g, g, growth))
+    rewards, enjoyed = Mega(True).compute(recorded), g[1:T].sum(-1)
+    powers = discount ** torch.arange(T)[:, None]
+    torch.testing.assert_close((powers * rewards).sum(0), (1 - discount) * (powers[:-1] * enjoyed).sum(0))
 
 
 def test_without_the_tracker_there_is_no_mega_reward():
     with pytest.raises(AssertionError, match="tracker"):
-        Mega().compute(replace(noise(), control=None))
+        Mega(True).compute(replace(noise(), control=None))
 
 
 def test_mega_needs_control_never_the_score_and_is_episodic():
