@@ -70,6 +70,8 @@ class PPOConfig:
         for field in ("learning_rate", "clip", "max_grad_norm"):
             if not getattr(self, field) > 0:
                 raise UsageError(f"ppo.{field} is {getattr(self, field)}; it must be above 0.")
+        if self.learning_rate > 1:
+            raise UsageError(f"ppo.learning_rate is {self.learning_rate}; use a rate in (0, 1], such as 2.5e-4.")
         if not 0.0 <= self.gae_lambda <= 1.0:
             raise UsageError(f"ppo.gae_lambda is {self.gae_lambda}; it must lie in [0, 1].")
 

@@ -134,7 +134,7 @@ class CountConfig:
 
 
 def _check_training(learning_rate: float, epochs: int, minibatches: int, fraction: float | None) -> None:
-    _require(learning_rate > 0, "learning-rate", learning_rate, "use a rate above 0")
+    _require(0 < learning_rate <= 1, "learning-rate", learning_rate, "use a rate in (0, 1], such as 1e-4")
     _require(epochs >= 1, "epochs", epochs, "use at least 1")
     _require(minibatches >= 1, "minibatches", minibatches, "use at least 1")
     _require(fraction is None or 0 < fraction <= 1, "update-fraction", fraction, "use a share in (0, 1]")

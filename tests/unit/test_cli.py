@@ -18,6 +18,7 @@ import torch
 from megareward import __version__, cli
 from megareward.cli import main
 from megareward.ppo.config import Stream
+from megareward.ppo.update import PPO
 from megareward.rewards import METHODS, Method
 from megareward.rewards.contract import RewardStream, Stateless
 from megareward.rewards.settings import NoSettings
@@ -393,8 +394,16 @@ def test_a_nan_before_the_first_checkpoint_does_not_promise_one(spoiling, capsys
     assert "'reward/spoils' became NaN or infinite at 0 frames. Nothing was saved yet;" in capsys.readouterr().err
 
 
-def test_weights_that_explode_are_noticed(capsys):
-    assert main(["train", "extrinsic", *TINY, "--quiet", "--ppo.learning-rate", "1e36"]) == 1
+def test_weights_that_explode_are_noticed(capsys, monkeypatch):
+    update = PPO.update
+
+    def exploding(ppo, *samples):
+        metrics = update(ppo, *samples)
+        next(ppo.policy.parameters()).data[0] = torch.inf
+        return metrics
+
+    monkeypatch.setattr(PPO, "update", exploding)
+    assert main(["train", "extrinsic", *TINY, "--quiet"]) == 1
     assert re.search(r"'[\w/.]+' became NaN or infinite", capsys.readouterr().err)
 
 

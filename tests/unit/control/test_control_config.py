@@ -4,6 +4,8 @@ import pytest
 
 from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig, paper, released
 from megareward.errors import UsageError
+from megareward.ppo.config import PPOConfig
+from megareward.rewards.settings import RndConfig
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,14 @@ def test_the_papers_preset_is_its_text():
 def test_presets_leave_alone_what_they_do_not_speak_of():
     config = replace(ControlConfig(), normalise_frames=77)
     assert paper(config).normalise_frames == released(config).normalise_frames == 77
+
+
+@pytest.mark.parametrize("rate", [0.0, -1e-3, 1e38, float("inf"), float("nan")])
+def test_a_learning_rate_that_can_only_end_badly_is_refused(rate):
+    for build in (
+        lambda: PPOConfig(learning_rate=rate),
+        lambda: ControlConfig(learning_rate=rate),
+        lambda: RndConfig(learning_rate=rate),
+    ):
+        with pytest.raises(UsageError, match="rate"):
+            build()
