@@ -192,7 +192,7 @@ class ControlConfig:
 
     def __post_init__(self) -> None:
         _require(min(self.H, self.W) >= 1, "The grid", f"{self.H}x{self.W}", "use at least one cell each way")
-        _require(0 < self.learning_rate <= 1, "control.learning_rate", self.learning_rate, "use a rate in (0, 1]")
+        _require(0 <= self.learning_rate <= 1, "control.learning_rate", self.learning_rate, "use a rate in [0, 1]")
         _require(self.batch >= 2, "batch", self.batch, "BatchNorm needs at least 2 transitions")
         _require(self.replay >= 1, "replay", self.replay, "keep at least the newest rollout (1)")
         _require(0 < self.fraction <= 1, "fraction", self.fraction, "use a share in (0, 1]")
