@@ -137,6 +137,8 @@ def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Score
     bound = 1.0 if clip else 1 / (1 - rho)
     under_control = [episode.influence.any(1) for episode in truth.episodes]
     seen = [cells & shows for cells, shows in zip(under_control, truth.visible(), strict=True)]
+    n_controlled = sum(int(cells.sum()) for cells in under_control)
+    unseen = n_controlled - sum(int(cells.sum()) for cells in seen)
     return Scores(
         direct_auroc=over_episodes(lambda e, own: auroc(own.direct[1:], e.direct[1:])),
         g_auroc=over_episodes(lambda e, own: auroc(own.g[1:], e.influence.any(1)[1:])),
@@ -144,7 +146,7 @@ def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Score
         seen_auroc=estimate(
             [auroc(remembered(s, rho)[1:], cells[1:]) for s, cells in zip(seen, under_control, strict=True)]
         ),
-        hidden=1 - float(sum(s.sum() for s in seen) / max(sum(cells.sum() for cells in under_control), 1)),
+        hidden=unseen / max(n_controlled, 1),
         lag_auroc=lags,
         direct_calibration=calibration(
             torch.cat([own.direct[1:] for own in maps]), torch.cat([e.direct[1:] for e in truth.episodes])

@@ -177,7 +177,7 @@ MAPS = Experiment(
     rows={
         "default": only_watch("many"),
         "batches of 64": both(only_watch("many"), control(batch=64)),
-        "as before": both(
+        "before D19": both(
             only_watch("many"),
             control(
                 adm={"entropy_loss": 0.0},
