@@ -112,11 +112,15 @@ class LatentConfig:
     above_chance: bool = True
     """[D20] Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
     added up at every step. Paper, released code: no."""
+    background: float = 1.0
+    """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
+    controlled there has left. Paper, released code: all (1)."""
     reward: Literal["difference", "positive", "spread"] = "spread"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     spread: positive part of propagated (or held) control - g_prev, the released form closest to Eq. 11."""
 
     def __post_init__(self) -> None:
+        _require(0 <= self.background <= 1, "latent.background", self.background, "use a share in [0, 1]")
         _require(0 <= self.rho < 1, "latent.rho", self.rho, "use a discount in [0, 1), the paper's is 0.99")
 
 
@@ -221,7 +225,9 @@ def paper(config: ControlConfig) -> ControlConfig:
             still_on_itself=False,
             phi_pairs="all",
         ),
-        latent=replace(config.latent, rho=0.99, hold=False, clip=False, above_chance=False, reward="difference"),
+        latent=replace(
+            config.latent, rho=0.99, hold=False, clip=False, above_chance=False, background=1.0, reward="difference"
+        ),
         normalise="fixed",
         learning_rate=1e-4,
         betas=(0.0, 0.9),
@@ -250,7 +256,9 @@ def released(config: ControlConfig) -> ControlConfig:
             still_on_itself=False,
             phi_pairs="all",
         ),
-        latent=replace(config.latent, rho=0.99, hold=True, clip=True, above_chance=False, reward="spread"),
+        latent=replace(
+            config.latent, rho=0.99, hold=True, clip=True, above_chance=False, background=1.0, reward="spread"
+        ),
         normalise="pixel",
         learning_rate=1e-4,
         betas=(0.0, 0.9),

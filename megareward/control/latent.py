@@ -56,11 +56,16 @@ def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N HW"]
 
 
 def propagate(
-    relation: Float[Tensor, "N HW HW"], g_prev: Float[Tensor, "N HW"], hold: bool = False
+    relation: Float[Tensor, "N HW HW"],
+    g_prev: Float[Tensor, "N HW"],
+    hold: bool = False,
+    kept: Float[Tensor, "N HW"] | None = None,
 ) -> Float[Tensor, "N HW"]:
-    """The control passed on along the relation. `hold` [D8]: no cell loses what it had."""
+    """The control passed on along the relation. `hold` [D8]: no cell loses what it had. `kept` [D22]: but for this
+    share, which is less than 1 where there is nothing left to control."""
     passed_on = chain(relation, g_prev)
-    return torch.maximum(g_prev, passed_on) if hold else passed_on
+    passed_on = torch.maximum(g_prev, passed_on) if hold else passed_on
+    return passed_on if kept is None else passed_on * kept
 
 
 def accumulate(
@@ -70,9 +75,11 @@ def accumulate(
     rho: float,
     hold: bool = False,
     clip: bool = False,
+    kept: Float[Tensor, "N HW"] | None = None,
 ) -> Float[Tensor, "N HW"]:
-    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `hold` and `clip` are [D8]."""
-    g = rho * propagate(relation, g_prev, hold) + direct
+    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `hold` and `clip` are [D8], `kept` is
+    [D22]."""
+    g = rho * propagate(relation, g_prev, hold, kept) + direct
     return g.clamp(0, 1) if clip else g
 
 

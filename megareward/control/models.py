@@ -11,6 +11,7 @@ from torch import nn
 
 from megareward import graphs
 from megareward.control.adm import ADM, entropy
+from megareward.control.background import Background
 from megareward.control.config import ControlConfig, Switch
 from megareward.control.folded import FoldedAttention
 from megareward.control.grid import Grid
@@ -70,6 +71,7 @@ class ControlModels:
         self._stale = True
         """The weights have changed since they were folded."""
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
+        self.background = Background(frame_shape, max(config.normalise_frames, config.warmup_steps), self.device)
         on_gpu = self.device.type == "cuda"
         self.optimiser = torch.optim.Adam(
             self.modules.parameters(), config.learning_rate, config.betas, fused=True, capturable=on_gpu
@@ -112,7 +114,9 @@ class ControlModels:
         """Like `update`, but the gradient steps are left to the caller. `first_here`: the newest T rows of `first`, if
         they are known on the CPU."""
         self.replay.add(frames, actions, first, log_policy, first_here)
-        self.normaliser.observe(frames[-len(actions) - 1 :].flatten(0, 1))
+        shown = frames[-len(actions) - 1 :].flatten(0, 1)
+        self.normaliser.observe(shown)
+        self.background.observe(shown)
         batches: list[Tensor] = []
         for _ in range(self.config.passes):
             batches += self.replay.batches(self.config.fraction, self.config.batch, self.draws)
@@ -125,6 +129,7 @@ class ControlModels:
             tensor.copy_(theirs[name])
         self._stale = True
         self.normaliser.follow(models.normaliser)
+        self.background.follow(models.background)
 
     def train_step(self, batch: Transitions) -> dict[str, Float[Tensor, ""]]:
         """One gradient step of both models, which share no parameter. Returns what is worth logging."""
@@ -264,6 +269,7 @@ class ControlModels:
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 state[f"optimiser.{name}.{key}"] = value
         state |= {f"normaliser.{name}": tensor for name, tensor in self.normaliser.state_dict().items()}
+        state |= {f"background.{name}": tensor for name, tensor in self.background.state_dict().items()}
         state |= {f"replay.{name}": tensor for name, tensor in self.replay.state_dict().items()}
         return state | {"draws": self.draws.get_state(), "noise": self.noise.get_state()}
 
@@ -283,6 +289,7 @@ class ControlModels:
         self.optimiser.load_state_dict(optimiser)
         self._gradient_step.forget()  # it knew the old moments
         self.normaliser.load_state_dict(part("normaliser."))
+        self.background.load_state_dict(part("background."))
         self.replay.load_state_dict(part("replay."), self.device)
         self.draws.set_state(state["draws"].cpu())
         set_dice(self.noise, state["noise"])

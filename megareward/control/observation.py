@@ -82,7 +82,7 @@ def anchor_noise(
 
 
 def changed_cells(
-    before: UInt8[Tensor, "B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], grid: Grid
+    before: UInt8[Tensor, "*#B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], grid: Grid
 ) -> Bool[Tensor, "B HW"]:
     """Which cells show anything else than before."""
     return grid.to_cells(before != now).flatten(2).any(-1)

@@ -85,7 +85,8 @@ class Schedule:
             return {}
         weights = {f"modules.{name}": tensor for name, tensor in self.judge.modules.state_dict().items()}
         scale = {f"normaliser.{name}": getattr(self.judge.normaliser, name) for name in ("mean", "std")}
-        return weights | scale | {f"learnt.{name}": value for name, value in self._learnt.items()}
+        seen = {f"background.{name}": getattr(self.judge.background, name) for name in ("frame", "known")}
+        return weights | scale | seen | {f"learnt.{name}": value for name, value in self._learnt.items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """After the models' own state. Without a state of its own, as after a run without overlap, the judge knows what
@@ -104,3 +105,6 @@ class Schedule:
                 self.judge.modules.load_state_dict(part("modules."))
                 self.judge.normaliser.mean.copy_(state["normaliser.mean"])
                 self.judge.normaliser.std.copy_(state["normaliser.std"])
+                if "background.frame" in state:  # else saved before there was one
+                    self.judge.background.frame.copy_(state["background.frame"])
+                    self.judge.background.known.copy_(state["background.known"])

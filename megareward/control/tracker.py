@@ -108,9 +108,13 @@ class ControlTracker:
         if self.models.config.rtm.still_on_itself:
             relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
         direct = clear(direct, first)  # no action of this episode has led here
-        passed_on = propagate(relation, g_prev, latent.hold)
+        kept = None
+        if latent.background < 1:
+            is_background = self.models.background.shown(stack[:, -1], self.models.grid)
+            kept = torch.where(is_background, latent.background, 1.0)
+        passed_on = propagate(relation, g_prev, latent.hold, kept)
         counted = above_chance(direct) if latent.above_chance else direct
-        g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip), first)
+        g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip, kept), first)
         reward = mega_reward(g, g_prev, passed_on, latent.reward).masked_fill(first, 0)
         self.g.index_copy_(0, rows, g)
         self.last.index_copy_(0, rows, stack)
