@@ -1,0 +1,127 @@
+"""[D22]: what counts as background, and what a cell forgets that shows nothing else."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from megareward.control.background import SAMPLE, Background
+from megareward.control.config import LatentConfig
+from megareward.control.grid import Grid
+from megareward.control.latent import accumulate, mega_reward, propagate
+from megareward.control.tracker import ControlTracker
+from megareward.errors import UsageError
+from tests.unit.control.test_control_models import SMALL, A, N, copy, models, rollout
+
+CPU = torch.device("cpu")
+PX_H, PX_W = 4, 9
+GRID = Grid(2, 3, PX_H, PX_W)
+
+
+def screens(n: int, seed: int = 0) -> torch.Tensor:
+    """A pattern behind, and one bright pixel that wanders over it, now here, now there."""
+    behind = (torch.arange(PX_H * PX_W) % 7).to(torch.uint8).reshape(PX_H, PX_W)
+    frames = behind.expand(n, -1, -1).clone()
+    place = torch.randint(PX_H * PX_W, (n,), generator=torch.Generator().manual_seed(seed))
+    frames.flatten(1)[torch.arange(n), place] = 255
+    return frames
+
+
+def test_the_background_is_what_most_frames_show_and_a_cell_with_anything_else_is_not():
+    background = Background((PX_H, PX_W), 40, CPU)
+    frames = screens(40)
+    background.observe(frames)
+    assert torch.equal(background.frame, (torch.arange(PX_H * PX_W) % 7).to(torch.uint8).reshape(PX_H, PX_W))
+    shown = background.shown(frames, GRID)
+    assert shown.shape == (40, 6)
+    assert (shown.sum(1) == 5).all()
+    for frame, cells in zip(frames, shown, strict=True):
+        where = int((frame == 255).flatten().nonzero())
+        row, column = divmod(where, PX_W)
+        assert not cells[(row // 2) * 3 + column // 3]
+
+
+def test_nothing_is_background_before_anything_was_seen():
+    background = Background((PX_H, PX_W), 40, CPU)
+    assert not background.shown(torch.zeros(5, PX_H, PX_W, dtype=torch.uint8), GRID).any()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 5000])
+def test_the_sample_is_spread_over_all_frames_however_they_arrive_and_then_stays_fixed(piece):
+    n = 4 * SAMPLE
+    background = Background((1, 1), n, CPU)
+    frames = (torch.arange(n + 500) // 8).clamp(max=255).to(torch.uint8).reshape(-1, 1, 1)
+    for part in frames[:n].split(piece):
+        background.observe(part)
+    assert len(background.sample) == SAMPLE
+    assert background.sample.flatten().tolist() == frames[:n:4].flatten().tolist()
+    before = background.frame.clone()
+    background.observe(frames[n:])
+    assert background.n_seen == n
+    assert torch.equal(background.frame, before)
+
+
+def test_its_state_goes_on_where_it_was():
+    whole, first = Background((PX_H, PX_W), 90, CPU), Background((PX_H, PX_W), 90, CPU)
+    for seed in range(2):
+        whole.observe(screens(30, seed))
+        first.observe(screens(30, seed))
+    second = Background((PX_H, PX_W), 90, CPU)
+    second.load_state_dict(copy(first.state_dict()))
+    whole.observe(screens(30, 2))
+    second.observe(screens(30, 2))
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, second.state_dict()[name]), name
+
+
+def test_models_saved_before_there_was_a_background_still_load():
+    old = {name: tensor for name, tensor in models().state_dict().items() if not name.startswith("background.")}
+    fresh = models()
+    fresh.load_state_dict(old)
+    assert not fresh.background.known
+
+
+def test_models_and_those_that_follow_them_know_the_same_background():
+    learner, judge = models(), models()
+    learner.update(*rollout(0))
+    assert not judge.background.known
+    judge.follow(learner)
+    assert judge.background.known
+    assert torch.equal(judge.background.frame, learner.background.frame)
+
+
+def test_what_is_kept_by_hand():
+    """Cell 0 relies on itself, cell 1 on cell 0. Cell 1 keeps half."""
+    relation = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
+    g_prev, kept = torch.tensor([[0.8, 0.2]]), torch.tensor([[1.0, 0.5]])
+    torch.testing.assert_close(propagate(relation, g_prev, kept=kept), torch.tensor([[0.8, 0.4]]))
+    held = torch.tensor([[0.2, 0.8]])
+    torch.testing.assert_close(propagate(relation, held, hold=True, kept=kept), torch.tensor([[0.2, 0.4]]))
+    direct = torch.tensor([[0.1, 0.0]])
+    g = accumulate(direct, relation, g_prev, rho=0.5, kept=kept)
+    torch.testing.assert_close(g, torch.tensor([[0.5, 0.2]]))
+    torch.testing.assert_close(mega_reward(g, g_prev), torch.tensor([-0.3]))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25])
+def test_the_tracker_forgets_where_the_newest_frame_shows_background_only(share):
+    latent = LatentConfig(rho=0.9, hold=False, clip=False, above_chance=False, background=share, reward="difference")
+    config = replace(SMALL, latent=latent)
+    m = models(config)
+    stack = torch.randint(256, (N, 3, *m.frame_shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    m.background.frame.copy_(stack[0, -1])  # so the whole newest frame of environment 0 is background, and no other
+    m.background.known.fill_(True)
+    tracker, nobody = ControlTracker(m, N), torch.zeros(N, dtype=torch.bool)
+    tracker.step(stack.roll(1, 0), torch.zeros(N, dtype=torch.int64), nobody)
+    tracker.g.copy_(torch.rand(N, 6, generator=torch.Generator().manual_seed(1)))
+    g_prev = tracker.g.clone()
+    control = tracker.step(stack, torch.full((N,), A - 1), nobody, with_relation=True)
+    passed_on = torch.einsum("nij,nj->ni", control.relation, g_prev)
+    passed_on[0] *= share
+    torch.testing.assert_close(control.g, 0.9 * passed_on + control.direct)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5])
+def test_a_share_that_is_none_is_refused(share):
+    with pytest.raises(UsageError, match=r"latent\.background is"):
+        LatentConfig(background=share)
