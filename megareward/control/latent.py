@@ -83,6 +83,12 @@ def accumulate(
     return g.clamp(0, 1) if clip else g
 
 
+def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
+    """The most that a cell had, discounted by rho per step since then. Where cells hold what they have [D8] and nothing
+    is forgotten [D22], it is g."""
+    return torch.maximum(g, rho * memory)
+
+
 def mega_reward(
     g: Float[Tensor, "*B HW"],
     g_prev: Float[Tensor, "*B HW"],
@@ -92,7 +98,7 @@ def mega_reward(
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are [D9].
 
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
-    `passed_on` (what `propagate` returned) - g_{t-1}.
+    `passed_on` (what `propagate` returned) - g_{t-1}, for which the tracker gives what it remembers.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate
+from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate, remember
 from megareward.control.models import ControlModels, chosen
 from megareward.control.observation import changed_cells
 from megareward.dice import set_dice
@@ -37,6 +37,8 @@ class ControlTracker:
         device, K = models.device, models.config.rtm.stack
         self.noise = torch.Generator(device).manual_seed(seed)
         self.g = torch.zeros(n_envs, models.grid.n_cells, device=device)
+        self.memory = torch.zeros_like(self.g)
+        """What each cell had of late, forgotten as background [D22] or not: `spread` pays for what exceeds it."""
         self.last = torch.zeros(n_envs, K, *models.frame_shape, dtype=torch.uint8, device=device)
         self.started = False
         # The arguments of a step, at a fixed place in memory.
@@ -102,7 +104,7 @@ class ControlTracker:
     ) -> Control:
         """One step of the environments `rows`, one group of them, after `prepare`; for a caller who records it himself.
         It may be repeated as often as `keep` and `put_back` stand around it."""
-        latent, last, g_prev = self.latent, self.last[rows], self.g[rows]
+        latent, last, g_prev, memory = self.latent, self.last[rows], self.g[rows], self.memory[rows]
         stack = stack[:, -last.shape[1] :]
         direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
         if self.models.config.rtm.still_on_itself:
@@ -115,25 +117,29 @@ class ControlTracker:
         passed_on = propagate(relation, g_prev, latent.hold, kept)
         counted = above_chance(direct) if latent.above_chance else direct
         g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip, kept), first)
-        reward = mega_reward(g, g_prev, passed_on, latent.reward).masked_fill(first, 0)
+        had = memory if latent.reward == "spread" else g_prev
+        reward = mega_reward(g, had, passed_on, latent.reward).masked_fill(first, 0)
         self.g.index_copy_(0, rows, g)
+        self.memory.index_copy_(0, rows, clear(remember(g, memory, latent.rho), first))
         self.last.index_copy_(0, rows, stack)
         return Control(direct, g, reward, relation.masked_fill(first[:, None, None], 0))
 
     def keep(self) -> None:
         """Recording a CUDA graph runs the step a few times over; those must not count."""
-        self._kept = [self.g.clone(), self.last.clone()]
+        self._kept = [self.g.clone(), self.memory.clone(), self.last.clone()]
 
     def put_back(self) -> None:
-        for place, kept in zip((self.g, self.last), self._kept, strict=True):
+        for place, kept in zip((self.g, self.memory, self.last), self._kept, strict=True):
             place.copy_(kept)
 
     def state_dict(self) -> dict[str, Tensor]:
         started = torch.tensor(self.started)
-        return {"g": self.g.clone(), "last": self.last.clone(), "started": started, "noise": self.noise.get_state()}
+        maps = {"g": self.g.clone(), "memory": self.memory.clone()}
+        return {**maps, "last": self.last.clone(), "started": started, "noise": self.noise.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.g.copy_(state["g"])
+        self.memory.copy_(state.get("memory", state["g"]))  # where nothing is forgotten they are the same
         self.last.copy_(state["last"])
         self.started = bool(state["started"])
         set_dice(self.noise, state["noise"])

@@ -64,6 +64,12 @@ def run_one(cell: Cell, runs: Path, results: Path) -> str:
             words, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
         ).returncode
     if status:
-        return f"ended with status {status}; see {log}"
+        return f"ended with status {status}: {last_line(log)} (all of it in {log})"
     write_summary(summarise(path), record_path(results, cell))
     return ""
+
+
+def last_line(log: Path) -> str:
+    """What a run said last. Its progress lines rewrite each other and end with a carriage return."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "it said nothing")
