@@ -119,6 +119,20 @@ def both(*changes: Change) -> Change:
 
 METHODS = ("random", "mega", "dir", "rnd", "curiosity", "count", "extrinsic")
 EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
+LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
+POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
+FORGETS = control(latent={"background": 0.5})
+
+
+def no_g(config: TrainConfig) -> TrainConfig:
+    return replace(config, g_channel="no")
+
+
+def compared(*changes: Change) -> Change:
+    """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
+    base = {"hold": True, "clip": True, "above_chance": True, "background": 1.0, "reward": "spread"}
+    return both(control(latent=base), lambda config: replace(config, g_channel="auto"), *changes)
+
 
 MINI = Experiment(
     name="mini-games",
@@ -133,21 +147,27 @@ FORMS = Experiment(
     name="forms",
     question="Which form of Eq. 10-11, of the attention and of RTM's loss leads to play?",
     rows={
-        "default": lambda config: config,
-        "literal Eq. 10-11": control(latent={**EQUATION_10, "reward": "difference"}),
-        "positive part": control(latent={**EQUATION_10, "reward": "positive"}),
-        "positive part, hold and clip": control(latent={"reward": "positive"}),
-        "nothing lost at the end": lambda config: replace(config, reward=replace(config.reward, end_takes_all=False)),
-        "no g channel": lambda config: replace(config, g_channel="no"),
-        "sparsemax relation": control(rtm={"attention": "sparsemax"}),
-        "no anchor": control(rtm={"anchor": 0.0}),
-        "gauss anchor": control(rtm={"anchor_kind": "gauss"}),
-        "still cells as learnt": control(rtm={"still_on_itself": False}),
-        "direct control below chance too": control(latent={"above_chance": False}),
-        "no policy prior": control(adm={"policy_prior": False}),
-        "blend loss": control(rtm={"loss": "blend", "source_loss": 0.0, "targets": 1.0}),
-        "oracle": control(oracle={"lags": 32}),
-        "oracle, literal": both(control(oracle={"lags": 32}), control(latent={**EQUATION_10, "reward": "difference"})),
+        "base": compared(),
+        "literal Eq. 10-11": compared(LITERAL),
+        "positive part": compared(POSITIVE),
+        "positive part, hold and clip": compared(control(latent={"reward": "positive"})),
+        "nothing lost at the end": compared(
+            lambda config: replace(config, reward=replace(config.reward, end_takes_all=False))
+        ),
+        "no g channel": compared(no_g),
+        "background forgets": compared(FORGETS),
+        "background forgets, no g channel": compared(FORGETS, no_g),
+        "literal, no g channel": compared(LITERAL, no_g),
+        "positive part, no g channel": compared(POSITIVE, no_g),
+        "sparsemax relation": compared(control(rtm={"attention": "sparsemax"})),
+        "no anchor": compared(control(rtm={"anchor": 0.0})),
+        "gauss anchor": compared(control(rtm={"anchor_kind": "gauss"})),
+        "still cells as learnt": compared(control(rtm={"still_on_itself": False})),
+        "direct control below chance too": compared(control(latent={"above_chance": False})),
+        "no policy prior": compared(control(adm={"policy_prior": False})),
+        "blend loss": compared(control(rtm={"loss": "blend", "source_loss": 0.0, "targets": 1.0})),
+        "oracle": compared(control(oracle={"lags": 32})),
+        "oracle, literal": compared(control(oracle={"lags": 32}), LITERAL),
     },
     columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,

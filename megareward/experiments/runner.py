@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from megareward.analysis.results import summarise, write_summary
 from megareward.experiments.plans import Cell
+from megareward.training.config import to_dict
 from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
 from megareward.training.run_folder import RunFolder
@@ -23,12 +25,25 @@ def record_path(results: Path, cell: Cell) -> Path:
 
 
 def is_done(results: Path, cell: Cell) -> bool:
-    """Whether a record of this very run is there: of as many frames, and finished."""
+    """Whether a record of this very run is there: finished, and of the same settings as far as it knows them. (A field
+    that is younger than the record is not in it. Where it trained does not matter.)"""
     path = record_path(results, cell)
     if not path.exists():
         return False
     record = json.loads(path.read_text())
-    return bool(record["finished"]) and record["config"]["frames"] == cell.config.frames
+    return bool(record["finished"]) and is_of(record["config"], cell)
+
+
+def is_of(config: dict[str, Any], cell: Cell) -> bool:
+    config, wanted = (json.loads(json.dumps(c)) for c in (config, to_dict(cell.config)))  # JSON knows lists only
+    return agrees({**config, "device": cell.config.device}, wanted)
+
+
+def agrees(recorded: Any, wanted: Any) -> bool:
+    """Whether every field that was recorded has the value that is wanted."""
+    if isinstance(recorded, dict) and isinstance(wanted, dict):
+        return all(name in wanted and agrees(value, wanted[name]) for name, value in recorded.items())
+    return bool(recorded == wanted)
 
 
 def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print) -> list[Cell]:
@@ -57,6 +72,8 @@ def run_one(cell: Cell, runs: Path, results: Path) -> str:
     path = runs / cell.name
     if not path.exists():
         RunFolder.create(path, cell.config, provenance(pick_device(cell.config.device)))
+    elif not is_of(to_dict(RunFolder.open(path).config()), cell):
+        return f"{path} holds a run of other settings; move it away"
     words = [sys.executable, "-m", "megareward.cli", "resume", str(path), "--no-tensorboard"]
     log = path / "log.txt"
     with log.open("a") as output:

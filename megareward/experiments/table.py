@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from megareward.experiments.plans import Cell, Experiment
-from megareward.experiments.runner import record_path
+from megareward.experiments.runner import is_done, record_path
 
 RESAMPLES = 10_000
 AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
@@ -25,9 +25,9 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
     """The recorded scores by row and column."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in cells:
-        path = record_path(results, cell)
-        if path.exists():
-            scores[cell.row, cell.column].append(json.loads(path.read_text())["score"])
+        if is_done(results, cell):
+            record = json.loads(record_path(results, cell).read_text())
+            scores[cell.row, cell.column].append(record["score"])
     return dict(scores)
 
 

@@ -8,7 +8,7 @@ from megareward.cli import main
 from megareward.experiments import audits, runner
 from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
 from megareward.experiments.table import interval, markdown
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig, to_dict, with_preset
 
 
 def test_every_run_of_every_experiment_has_a_name_of_its_own():
@@ -32,7 +32,7 @@ def test_the_mini_game_table_gives_every_method_the_same_frames_and_the_same_gam
 
 def test_a_form_changes_what_it_names_and_nothing_else():
     cells = {cell.row: cell.config for cell in FORMS.cells(seeds=1) if cell.column == "mini-pong"}
-    default, literal = cells["default"], cells["literal Eq. 10-11"]
+    default, literal = cells["base"], cells["literal Eq. 10-11"]
     assert (literal.control.latent.hold, literal.control.latent.clip) == (False, False)
     assert literal.control.latent.reward == "difference"
     assert replace(literal, control=default.control) == default
@@ -109,13 +109,39 @@ def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monke
     more = tiny("c", "random", 2)
     assert runner.run_all([*cells, more], tmp_path / "runs", tmp_path / "results", 1, said.append) == [more]
     assert "status 1" in said[-1]
+    other = replace(cells[0], config=replace(cells[0].config, frames=900))
+    assert runner.run_all([other], tmp_path / "runs", tmp_path / "results", 1, said.append) == [other]
+    assert "holds a run of other settings" in said[-1]
+
+
+def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
+    cell = tiny("a", "mega", 0)
+    config = json.loads(json.dumps(to_dict(cell.config)))
+    elsewhere = {**config, "device": "cuda"}
+    older = {**config, "control": {name: value for name, value in config["control"].items() if name != "latent"}}
+    changed = {**config, "control": {**config["control"], "H": 7}}
+    newer = {**config, "unheard_of": 1}
+    for recorded, expected in ((config, True), (elsewhere, True), (older, True), (changed, False), (newer, False)):
+        runner.record_path(tmp_path, cell).write_text(json.dumps({"finished": True, "config": recorded}))
+        assert runner.is_done(tmp_path, cell) == expected
+    runner.record_path(tmp_path, cell).write_text(json.dumps({"finished": False, "config": config}))
+    assert not runner.is_done(tmp_path, cell)
+
+
+def test_the_last_word_of_a_log_is_no_progress_line(tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text("1% done\r2% done\rmegareward: it broke.\n\n")
+    assert runner.last_line(log) == "megareward: it broke."
+    log.write_text("")
+    assert runner.last_line(log) == "it said nothing"
 
 
 def test_the_table_has_means_intervals_and_gaps(tmp_path):
     experiment = replace(MINI, rows={"random": MINI.rows["random"], "mega": MINI.rows["mega"]}, seeds=2)
     for cell in experiment.cells():
         if cell.config.game == "mini-pong" and cell.row == "mega" and cell.column == "mini-pong":
-            runner.record_path(tmp_path, cell).write_text(json.dumps({"score": 1.0 + cell.config.seed}))
+            record = {"finished": True, "config": to_dict(cell.config), "score": 1.0 + cell.config.seed}
+            runner.record_path(tmp_path, cell).write_text(json.dumps(record))
     text = markdown(experiment, experiment.cells(), tmp_path)
     assert "| mega | 1.50 [1.00, 2.00] | - |" in text
     assert "| random | - |" in text
