@@ -112,7 +112,7 @@ class LatentConfig:
     above_chance: bool = True
     """[D20] Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
     added up at every step. Paper, released code: no."""
-    background: float = 1.0
+    background: float = 0.5
     """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
     reward: Literal["difference", "positive", "spread"] = "spread"

@@ -196,13 +196,13 @@ MAPS = Experiment(
     question="Whose control maps are true?",
     rows={
         "default": only_watch("many"),
-        "batches of 64": both(only_watch("many"), control(batch=64)),
+        "before D22": both(only_watch("many"), control(latent={"background": 1.0})),
         "before D19": both(
             only_watch("many"),
             control(
                 adm={"entropy_loss": 0.0},
                 rtm={"anchor_kind": "gauss", "still_on_itself": False},
-                latent={"above_chance": False},
+                latent={"above_chance": False, "background": 1.0},
             ),
         ),
         "released": only_watch("released"),
