@@ -197,14 +197,6 @@ MAPS = Experiment(
     rows={
         "default": only_watch("many"),
         "before D22": both(only_watch("many"), control(latent={"background": 1.0})),
-        "before D19": both(
-            only_watch("many"),
-            control(
-                adm={"entropy_loss": 0.0},
-                rtm={"anchor_kind": "gauss", "still_on_itself": False},
-                latent={"above_chance": False, "background": 1.0},
-            ),
-        ),
         "released": only_watch("released"),
         "paper": only_watch("paper"),
     },
