@@ -115,7 +115,7 @@ class LatentConfig:
     background: float = 0.5
     """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
-    reward: Literal["difference", "positive", "spread"] = "spread"
+    reward: Literal["difference", "positive", "record", "spread"] = "spread"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     spread: positive part of propagated (or held) control - g_prev, the released form closest to Eq. 11."""
 

@@ -93,16 +93,17 @@ def mega_reward(
     g: Float[Tensor, "*B HW"],
     g_prev: Float[Tensor, "*B HW"],
     passed_on: Float[Tensor, "*B HW"] | None = None,
-    form: Literal["difference", "positive", "spread"] = "difference",
+    form: Literal["difference", "positive", "record", "spread"] = "difference",
 ) -> Float[Tensor, "*B"]:
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are [D9].
 
+    `positive` counts cells that gained only. `record` is the same; but for g_{t-1} the tracker gives what it remembers.
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
-    `passed_on` (what `propagate` returned) - g_{t-1}, for which the tracker gives what it remembers.
+    `passed_on` (what `propagate` returned) - g_{t-1}, for which the tracker gives what it remembers, too.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)
-    if form == "positive":
+    if form in ("positive", "record"):
         return (g - g_prev).clamp(min=0).sum(-1)
     if passed_on is None:
         raise ValueError("passed_on is None, but the form 'spread' is made of it: pass what `propagate` returned.")

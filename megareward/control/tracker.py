@@ -117,7 +117,7 @@ class ControlTracker:
         passed_on = propagate(relation, g_prev, latent.hold, kept)
         counted = above_chance(direct) if latent.above_chance else direct
         g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip, kept), first)
-        had = memory if latent.reward == "spread" else g_prev
+        had = memory if latent.reward in ("spread", "record") else g_prev
         reward = mega_reward(g, had, passed_on, latent.reward).masked_fill(first, 0)
         self.g.index_copy_(0, rows, g)
         self.memory.index_copy_(0, rows, clear(remember(g, memory, latent.rho), first))

@@ -121,6 +121,7 @@ METHODS = ("random", "mega", "dir", "rnd", "curiosity", "count", "extrinsic")
 EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
+EQ_10 = control(latent={"hold": False, "clip": False})
 FORGETS = control(latent={"background": 0.5})
 
 
@@ -159,6 +160,21 @@ FORMS = Experiment(
         "background forgets, no g channel": compared(FORGETS, no_g),
         "literal, no g channel": compared(LITERAL, no_g),
         "positive part, no g channel": compared(POSITIVE, no_g),
+        "positive part above chance, no g channel": compared(EQ_10, control(latent={"reward": "positive"}), no_g),
+        "record, background forgets, no g channel": compared(
+            EQ_10, control(latent={"reward": "record"}), FORGETS, no_g
+        ),
+        "record, background forgets": compared(EQ_10, control(latent={"reward": "record"}), FORGETS),
+        "record, hold and clip, background forgets, no g channel": compared(
+            control(latent={"reward": "record"}), FORGETS, no_g
+        ),
+        "difference, background forgets, no g channel": compared(
+            EQ_10, control(latent={"reward": "difference"}), FORGETS, no_g
+        ),
+        "difference, hold and clip, background forgets, no g channel": compared(
+            control(latent={"reward": "difference"}), FORGETS, no_g
+        ),
+        "spread, no hold, no clip, background forgets, no g channel": compared(EQ_10, FORGETS, no_g),
         "sparsemax relation": compared(control(rtm={"attention": "sparsemax"})),
         "no anchor": compared(control(rtm={"anchor": 0.0})),
         "gauss anchor": compared(control(rtm={"anchor_kind": "gauss"})),
