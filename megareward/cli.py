@@ -88,8 +88,9 @@ class TrainArgs(Generic[Reward, Env]):
     """Say nothing while training."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
-    g_channel: Literal["auto", "yes", "no"] = "auto"
-    """Whether the policy sees g as an extra channel. auto: with every method that does not use the score (paper)."""
+    g_channel: Literal["auto", "yes", "no"] = "no"
+    """[D23] Whether the policy sees g as an extra channel. auto: with every method that does not use the score, as in
+    the paper."""
     control: ControlConfig = field(default_factory=ControlConfig)
 
 

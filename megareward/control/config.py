@@ -115,9 +115,10 @@ class LatentConfig:
     background: float = 0.5
     """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
-    reward: Literal["difference", "positive", "record", "spread"] = "spread"
+    reward: Literal["difference", "positive", "record", "spread"] = "record"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
-    spread: positive part of propagated (or held) control - g_prev, the released form closest to Eq. 11."""
+    record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
+    same of propagated (or held) control, the released form closest to Eq. 11."""
 
     def __post_init__(self) -> None:
         _require(0 <= self.background <= 1, "latent.background", self.background, "use a share in [0, 1]")

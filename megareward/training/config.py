@@ -44,8 +44,9 @@ class TrainConfig:
     """Time between checkpoints; 0 saves after every update."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
-    g_channel: Literal["auto", "yes", "no"] = "auto"
-    """Whether the policy sees g as an extra channel. auto: with every method that does not use the score (paper)."""
+    g_channel: Literal["auto", "yes", "no"] = "no"
+    """[D23] Whether the policy sees g as an extra channel. auto: with every method that does not use the score, as in
+    the paper."""
     control: ControlConfig = field(default_factory=ControlConfig)
     reward: Any = None
     """Settings of the method; its defaults if None."""
@@ -145,6 +146,7 @@ def paper(config: TrainConfig) -> TrainConfig:
         policy=PolicyConfig(),
         control=literal_control(config.control),
         reward=without_loss_at_the_end(config.reward),
+        g_channel="auto",
     )
 
 

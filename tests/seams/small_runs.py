@@ -60,6 +60,7 @@ def small(method: str, **changes: Any) -> TrainConfig:
         "device": "cpu",
         "checkpoint_minutes": 0.0,
         "ppo": PPOConfig(n_envs=N, rollout=T, minibatches=2, epochs=2, learning_rate=1e-2),
+        "g_channel": "auto",
         "control": TINY_CONTROL,
         "env": PongConfig(points=1, max_steps=17),
         "reward": find_method(method).config(**SMALL.get(method, {})),

@@ -69,7 +69,7 @@ def test_chained_maps_keep_the_height_that_direct_control_had():
 
 
 def test_hold_and_clip_keep_g_between_zero_and_one_and_spread_pays_for_new_cells():
-    moments = watched(LatentConfig(), "binary")
+    moments = watched(LatentConfig(reward="spread"), "binary")
     for (before, _, _), (control, influence, first) in pairwise(moments):
         assert control.g.min() >= 0
         assert control.g.max() <= 1
