@@ -16,6 +16,7 @@ from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.loss import log_prob_of
 from megareward.streams import Lanes
+from megareward.training.checkpoint import load_newest, save_checkpoint
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig, without_fast_paths
 from megareward.training.loop import Trainer
@@ -139,6 +140,28 @@ def test_an_overlapped_run_is_stopped_and_resumed(tmp_path):
     assert [row["frames"] for row in rows] == [N * T * (i + 1) for i in range(4)]
     assert all("rtm/transition_loss" in row for row in rows[1:])
     assert "rtm/transition_loss" not in rows[0]  # one rollout later
+
+
+@pytest.mark.parametrize("method", ["mega", "extrinsic"])
+def test_a_run_that_has_begun_to_learn_goes_on_after_a_stop_as_it_would_have(method, tmp_path):
+    """Both optimisers have moments by then, and the graphs of the second process are recorded upon them."""
+    control = replace(CONTROL, warmup_steps=2 * N * T)
+    config = replace(PONG, method=method, reward=None, control=control)
+    with fixed_algorithms():
+        whole = Trainer(config, GPU)
+        whole.begin()
+        for _ in range(5):
+            whole.iterate()
+        save_checkpoint(tmp_path, whole.frames, whole.tensors(), whole.state())
+        after = Trainer(config, GPU)
+        path, tensors, state = load_newest(tmp_path, pytest.fail)
+        assert after.load(tensors, state, path)
+        for _ in range(3):
+            expected, _ = whole.iterate()
+            numbers, _ = after.iterate()
+            for name, number in expected.items():
+                if not name.startswith("seconds/"):
+                    assert numbers[name] == pytest.approx(number, rel=0.05, abs=0.01), name
 
 
 def breakout(method: str, groups: int, **changes: object) -> TrainConfig:
