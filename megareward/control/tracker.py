@@ -81,6 +81,12 @@ class ControlTracker:
         relation = control.relation.clone() if with_relation and control.relation is not None else None
         return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)
 
+    def begin_anew(self, stack: UInt8[Tensor, "N K px_h px_w"], which: Bool[Tensor, "N"]) -> None:
+        """These environments show the first frame of an episode, and no step led to it: for callers without one."""
+        self.last.copy_(torch.where(which[:, None, None, None], stack, self.last))
+        self.g.masked_fill_(which[:, None], 0)
+        self.memory.masked_fill_(which[:, None], 0)
+
     def prepare(self, group: int = 0) -> None:
         """What `advance` needs and no CUDA graph can do: noise, and weights as they are now."""
         n, n_envs = len(self._actions), len(self.g)

@@ -129,8 +129,7 @@ class Watcher:
         if not self.tracker.started:
             self.tracker.step(stack, torch.zeros_like(self.age), which)
         else:  # nothing is to be judged at a first frame, so the others need no step
-            self.tracker.last.copy_(torch.where(which[:, None, None, None], stack, self.tracker.last))
-            self.tracker.g.masked_fill_(which[:, None], 0)
+            self.tracker.begin_anew(stack, which)
 
     def _judge(
         self, after: UInt8[Tensor, "N px_h px_w"], actions: Int[Tensor, "N"], first_after: Bool[Tensor, "N"]

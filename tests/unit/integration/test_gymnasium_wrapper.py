@@ -114,7 +114,9 @@ class First(gymnasium.Env):
 @pytest.mark.filterwarnings("ignore:.*not having a spec")
 def test_a_batch_of_one_passes_gymnasiums_whole_check():
     vector = SyncVectorEnv([Dots], autoreset_mode=AutoresetMode.SAME_STEP)
-    env_checker.check_env(First(IntrinsicRewardWrapper(vector, "mega", **MEGA)), skip_render_check=True)
+    # Raw rewards: the scale remembers what was paid before, and the same step would not pay the same again.
+    wrapped = IntrinsicRewardWrapper(vector, "mega", normalise=False, **MEGA)
+    env_checker.check_env(First(wrapped), skip_render_check=True)
 
 
 @every_mode

@@ -88,12 +88,12 @@ def test_the_viewer_is_linked_with_its_picture_from_wherever_the_report_is(tmp_p
 
 def test_seeds_are_one_line_and_other_settings_are_another(tmp_path):
     runs = [logged(tmp_path / f"s{s}", seed=s, score=s) for s in range(3)]
-    runs.append(logged(tmp_path / "other", score=9, g_channel="no"))
+    runs.append(logged(tmp_path / "other", score=9, g_channel="auto"))
     runs.append(logged(tmp_path / "ppo", method="extrinsic", score=20))
     groups = group_runs([Run.read(run) for run in runs])
     assert [(group.name, len(group.runs)) for group in groups] == [
-        ("mega (g_channel auto)", 3),
-        ("mega (g_channel no)", 1),
+        ("mega (g_channel no)", 3),
+        ("mega (g_channel auto)", 1),
         ("extrinsic", 1),
     ]
     assert groups[0].scores == [0, 1, 2]
@@ -195,8 +195,8 @@ def test_the_band_of_one_seed_is_the_error_of_its_last_games(tmp_path):
 
 def test_settings_by_name_and_what_differs(tmp_path):
     assert flat({"a": {"b": {"c": 1}}, "d": [2]}) == {"a.b.c": 1, "d": [2]}
-    one, two = (Run.read(logged(tmp_path / n, seed=s, g_channel=g)) for n, s, g in (("a", 0, "auto"), ("b", 1, "yes")))
-    assert differences([one, two]) == {"g_channel": ["auto", "yes"]}
+    one, two = (Run.read(logged(tmp_path / n, seed=s, g_channel=g)) for n, s, g in (("a", 0, "no"), ("b", 1, "yes")))
+    assert differences([one, two]) == {"g_channel": ["no", "yes"]}
     assert one.changed() == {"frames": (800_000, 200_000)}
 
 
