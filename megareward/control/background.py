@@ -9,7 +9,7 @@ from megareward.control.observation import changed_cells
 from megareward.types import Bool, Tensor, UInt8
 
 SAMPLE = 256
-"""Frames of which the median is taken."""
+"""Frames of which the median is taken, at most."""
 
 
 class Background:
@@ -26,17 +26,14 @@ class Background:
         self.known = torch.zeros((), dtype=torch.bool, device=device)
 
     def observe(self, frames: UInt8[Tensor, "B px_h px_w"]) -> None:
-        """Take a few frames into the sample, evenly from all given."""
+        """Take every so-manieth frame into the sample. A slice, so that a GPU need not be asked."""
         wanted = min(self.n_frames - self.n_seen, len(frames))
-        if wanted <= 0:
-            return
-        every = -(-self.n_frames // SAMPLE)
+        every = -(-self.n_frames // SAMPLE) | 1  # odd, to meet every environment in turn
         skipped = -self.n_seen % every  # until the next one is due
-        self.n_seen += wanted
+        self.n_seen += max(wanted, 0)
         if skipped >= wanted:
             return
-        chosen = torch.linspace(0, len(frames) - 1, wanted).round().long()[skipped::every]
-        self.sample = torch.cat([self.sample, frames[chosen.to(frames.device)]])
+        self.sample = torch.cat([self.sample, frames[skipped:wanted:every]])
         self.frame.copy_(self.sample.median(0).values)
         self.known.fill_(True)
 
