@@ -198,6 +198,20 @@ ATARI = Experiment(
     seeds=1,
 )
 
+ATARI_FORMS = Experiment(
+    name="atari-forms",
+    question="Does the form of Eq. 10-11 that is best on mini games lead to play on Atari?",
+    rows={
+        "record, hold and clip, background forgets": compared(control(latent={"reward": "record"}), FORGETS, no_g),
+        "positive part above chance": compared(EQ_10, control(latent={"reward": "positive"}), no_g),
+        "literal": compared(LITERAL, no_g),
+        "base": compared(),
+    },
+    columns={name: atari(name) for name in ("breakout", "pong")},
+    frames=10_000_000,
+    seeds=1,
+)
+
 PARITY = Experiment(
     name="parity",
     question="Does Ex-PPO learn as well per frame with all fast paths as with none?",
@@ -222,7 +236,7 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (MINI, FORMS, ATARI, PARITY, MAPS)}
+EXPERIMENTS = {experiment.name: experiment for experiment in (MINI, FORMS, ATARI, ATARI_FORMS, PARITY, MAPS)}
 
 
 def find_experiment(name: str) -> Experiment:
