@@ -12,6 +12,14 @@ SAMPLE = 256
 """Frames of which the median is taken, at most."""
 
 
+def distance(n_seen: int) -> int:
+    """From one frame of the sample to the next: a power of 3, odd, so that it meets every environment in turn."""
+    every = 1
+    while n_seen > SAMPLE * every:
+        every *= 3
+    return every
+
+
 class Background:
     """[D22] The median of each pixel over a sample of the first `n_frames` frames, fixed from then on.
 
@@ -26,14 +34,15 @@ class Background:
         self.known = torch.zeros((), dtype=torch.bool, device=device)
 
     def observe(self, frames: UInt8[Tensor, "B px_h px_w"]) -> None:
-        """Take every so-manieth frame into the sample. A slice, so that a GPU need not be asked."""
+        """Keep a sample spread evenly over all frames so far: every one at first, then every third, ninth, ... of them.
+        All of it by slices, so that a GPU need not be asked."""
         wanted = min(self.n_frames - self.n_seen, len(frames))
-        every = -(-self.n_frames // SAMPLE) | 1  # odd, to meet every environment in turn
-        skipped = -self.n_seen % every  # until the next one is due
-        self.n_seen += max(wanted, 0)
-        if skipped >= wanted:
+        if wanted <= 0:
             return
-        self.sample = torch.cat([self.sample, frames[skipped:wanted:every]])
+        before, every = distance(self.n_seen), distance(self.n_seen + wanted)
+        skipped = -self.n_seen % every  # until the next one is due
+        self.sample = torch.cat([self.sample[:: every // before], frames[skipped:wanted:every]])
+        self.n_seen += wanted
         self.frame.copy_(self.sample.median(0).values)
         self.known.fill_(True)
 
