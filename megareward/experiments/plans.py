@@ -121,7 +121,8 @@ METHODS = ("random", "mega", "dir", "rnd", "curiosity", "count", "extrinsic")
 EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
-EQ_10 = control(latent={"hold": False, "clip": False})
+UNHELD = control(latent={"hold": False, "clip": False})
+"""Eq. 10 itself, but for what exceeds chance [D20]."""
 FORGETS = control(latent={"background": 0.5})
 
 
@@ -160,21 +161,21 @@ FORMS = Experiment(
         "background forgets, no g channel": compared(FORGETS, no_g),
         "literal, no g channel": compared(LITERAL, no_g),
         "positive part, no g channel": compared(POSITIVE, no_g),
-        "positive part above chance, no g channel": compared(EQ_10, control(latent={"reward": "positive"}), no_g),
+        "positive part above chance, no g channel": compared(UNHELD, control(latent={"reward": "positive"}), no_g),
         "record, background forgets, no g channel": compared(
-            EQ_10, control(latent={"reward": "record"}), FORGETS, no_g
+            UNHELD, control(latent={"reward": "record"}), FORGETS, no_g
         ),
-        "record, background forgets": compared(EQ_10, control(latent={"reward": "record"}), FORGETS),
+        "record, background forgets": compared(UNHELD, control(latent={"reward": "record"}), FORGETS),
         "record, hold and clip, background forgets, no g channel": compared(
             control(latent={"reward": "record"}), FORGETS, no_g
         ),
         "difference, background forgets, no g channel": compared(
-            EQ_10, control(latent={"reward": "difference"}), FORGETS, no_g
+            UNHELD, control(latent={"reward": "difference"}), FORGETS, no_g
         ),
         "difference, hold and clip, background forgets, no g channel": compared(
             control(latent={"reward": "difference"}), FORGETS, no_g
         ),
-        "spread, no hold, no clip, background forgets, no g channel": compared(EQ_10, FORGETS, no_g),
+        "spread, no hold, no clip, background forgets, no g channel": compared(UNHELD, FORGETS, no_g),
         "sparsemax relation": compared(control(rtm={"attention": "sparsemax"})),
         "no anchor": compared(control(rtm={"anchor": 0.0})),
         "gauss anchor": compared(control(rtm={"anchor_kind": "gauss"})),
@@ -203,7 +204,7 @@ ATARI_FORMS = Experiment(
     question="Does the form of Eq. 10-11 that is best on mini games lead to play on Atari?",
     rows={
         "record, hold and clip, background forgets": compared(control(latent={"reward": "record"}), FORGETS, no_g),
-        "positive part above chance": compared(EQ_10, control(latent={"reward": "positive"}), no_g),
+        "positive part above chance": compared(UNHELD, control(latent={"reward": "positive"}), no_g),
         "literal": compared(LITERAL, no_g),
         "base": compared(),
     },

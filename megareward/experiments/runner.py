@@ -35,6 +35,7 @@ def is_done(results: Path, cell: Cell) -> bool:
 
 
 def is_of(config: dict[str, Any], cell: Cell) -> bool:
+    """Whether these are the settings of this cell, wherever it trains."""
     config, wanted = (json.loads(json.dumps(c)) for c in (config, to_dict(cell.config)))  # JSON knows lists only
     return agrees({**config, "device": cell.config.device}, wanted)
 
