@@ -126,3 +126,7 @@ def load_optimiser_tensors(optimiser: torch.optim.Optimizer, tensors: dict[str, 
         number, key = name.split(".", 1)
         state.setdefault(int(number), {})[key] = tensor
     optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    for parameter, moments in optimiser.state.items():
+        for name, value in moments.items():
+            if value.shape == parameter.shape:  # in memory as the parameter is: fused Adam insists
+                moments[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)
