@@ -115,13 +115,18 @@ class LatentConfig:
     background: float = 0.5
     """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
+    flash: float = 0.5
+    """[D24] A step that changes more than this share of the pixels passes no control on: a screen that flashes is no
+    thing that was moved. 1: there is no such step. Paper, released code: 1."""
     reward: Literal["difference", "positive", "record", "spread"] = "record"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
     same of propagated (or held) control, the released form closest to Eq. 11."""
 
     def __post_init__(self) -> None:
-        _require(0 <= self.background <= 1, "latent.background", self.background, "use a share in [0, 1]")
+        for name in ("background", "flash"):
+            share = getattr(self, name)
+            _require(0 <= share <= 1, f"latent.{name}", share, "use a share in [0, 1]")
         _require(0 <= self.rho < 1, "latent.rho", self.rho, "use a discount in [0, 1), the paper's is 0.99")
 
 
@@ -227,7 +232,14 @@ def paper(config: ControlConfig) -> ControlConfig:
             phi_pairs="all",
         ),
         latent=replace(
-            config.latent, rho=0.99, hold=False, clip=False, above_chance=False, background=1.0, reward="difference"
+            config.latent,
+            rho=0.99,
+            hold=False,
+            clip=False,
+            above_chance=False,
+            background=1.0,
+            flash=1.0,
+            reward="difference",
         ),
         normalise="fixed",
         learning_rate=1e-4,
@@ -258,7 +270,14 @@ def released(config: ControlConfig) -> ControlConfig:
             phi_pairs="all",
         ),
         latent=replace(
-            config.latent, rho=0.99, hold=True, clip=True, above_chance=False, background=1.0, reward="spread"
+            config.latent,
+            rho=0.99,
+            hold=True,
+            clip=True,
+            above_chance=False,
+            background=1.0,
+            flash=1.0,
+            reward="spread",
         ),
         normalise="pixel",
         learning_rate=1e-4,

@@ -49,7 +49,7 @@ def above_chance(direct: Float[Tensor, "N HW"]) -> Float[Tensor, "N HW"]:
     return (direct - 1 / direct.shape[-1]).clamp(min=0)
 
 
-def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N HW"]) -> Float[Tensor, "N HW HW"]:
+def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N #HW"]) -> Float[Tensor, "N HW HW"]:
     """[D19] Cells that did not change rely on themselves."""
     itself = torch.eye(relation.shape[-1], dtype=relation.dtype, device=relation.device)
     return torch.where(changed[..., None], relation, itself)

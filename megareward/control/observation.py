@@ -88,6 +88,13 @@ def changed_cells(
     return grid.to_cells(before != now).flatten(2).any(-1)
 
 
+def is_flash(
+    before: UInt8[Tensor, "B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], share: float
+) -> Bool[Tensor, "B"]:
+    """[D24] Whether more than this share of the pixels changed at once."""
+    return (before != now).flatten(1).float().mean(-1) > share
+
+
 def cells_to_draw(
     before: UInt8[Tensor, "B px_h px_w"],
     now: UInt8[Tensor, "B px_h px_w"],

@@ -7,7 +7,7 @@ import torch
 
 from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate, remember
 from megareward.control.models import ControlModels, chosen
-from megareward.control.observation import changed_cells
+from megareward.control.observation import changed_cells, is_flash
 from megareward.dice import set_dice
 from megareward.errors import UsageError
 from megareward.graphs import Replay
@@ -115,6 +115,8 @@ class ControlTracker:
         direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
         if self.models.config.rtm.still_on_itself:
             relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
+        if latent.flash < 1:
+            relation = hold_still(relation, ~is_flash(last[:, -1], stack[:, -1], latent.flash)[:, None])
         direct = clear(direct, first)  # no action of this episode has led here
         kept = None
         if latent.background < 1:

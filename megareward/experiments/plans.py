@@ -126,6 +126,10 @@ UNHELD = control(latent={"hold": False, "clip": False})
 FORGETS = control(latent={"background": 0.5})
 
 
+FLASHES = control(latent={"flash": 1.0})
+"""As before D24."""
+
+
 def no_g(config: TrainConfig) -> TrainConfig:
     return replace(config, g_channel="no")
 
@@ -190,6 +194,14 @@ FORMS = Experiment(
     frames=150_000,
 )
 
+FLASH = Experiment(
+    name="flash",
+    question="Does a screen that flashes at every death teach to die?",
+    rows={"random": method("random"), "mega": method("mega"), "mega before D24": FLASHES},
+    columns={f"{name} flash": game(name, death_flash=True) for name in MINI_GAMES},
+    frames=150_000,
+)
+
 ATARI = Experiment(
     name="atari",
     question="Which reward leads to play on Atari, with the score hidden from all but `extrinsic`?",
@@ -213,6 +225,15 @@ ATARI_FORMS = Experiment(
     seeds=1,
 )
 
+ATARI_FLASH = Experiment(
+    name="atari-flash",
+    question="Does DemonAttack, whose screen flashes when the ship is hit, teach to be hit?",
+    rows={"mega before D24": FLASHES, "mega": method("mega")},
+    columns={"demon_attack": atari("demon_attack")},
+    frames=10_000_000,
+    seeds=1,
+)
+
 PARITY = Experiment(
     name="parity",
     question="Does Ex-PPO learn as well per frame with all fast paths as with none?",
@@ -227,7 +248,11 @@ MAPS = Experiment(
     question="Whose control maps are true?",
     rows={
         "default": only_watch("many"),
-        "before D22": both(only_watch("many"), control(latent={"background": 1.0})),
+        "before D22": both(
+            only_watch("many"),
+            control(latent={"background": 1.0, "reward": "spread"}),
+            lambda config: replace(config, g_channel="auto"),
+        ),
         "released": only_watch("released"),
         "paper": only_watch("paper"),
     },
@@ -237,7 +262,8 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (MINI, FORMS, ATARI, ATARI_FORMS, PARITY, MAPS)}
+ALL = (MINI, FORMS, FLASH, ATARI, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 
 def find_experiment(name: str) -> Experiment:

@@ -105,7 +105,8 @@ def test_what_is_kept_by_hand():
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_the_tracker_forgets_where_the_newest_frame_shows_background_only(share):
-    latent = LatentConfig(rho=0.9, hold=False, clip=False, above_chance=False, background=share, reward="difference")
+    plain = {"hold": False, "clip": False, "above_chance": False, "flash": 1.0, "reward": "difference"}
+    latent = LatentConfig(rho=0.9, background=share, **plain)
     config = replace(SMALL, latent=latent)
     m = models(config)
     stack = torch.randint(256, (N, 3, *m.frame_shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -129,7 +130,7 @@ def test_a_share_that_is_none_is_refused(share):
 
 def test_where_cells_hold_and_nothing_is_forgotten_the_memory_is_g_itself():
     """So the released form, which compares with g, is what `spread` still is there."""
-    latent = LatentConfig(rho=0.9, background=1.0, reward="spread")
+    latent = LatentConfig(rho=0.9, background=1.0, flash=1.0, reward="spread")
     tracker = ControlTracker(models(replace(SMALL, latent=latent)), N)
     generator, first = torch.Generator().manual_seed(2), torch.zeros(N, dtype=torch.bool)
     for t in range(8):

@@ -19,6 +19,7 @@ SMALL = ControlConfig(
     W=3,
     adm=AdmConfig(channels=2, features=6, hidden=5),
     rtm=RtmConfig(attention="sparsemax", channels=2, features=16, gamma_features=12, stack=3),
+    latent=LatentConfig(flash=1.0),  # these screens are noise, so every step would be one
     batch=8,
 )
 
@@ -158,7 +159,8 @@ NONE_FIRST = torch.zeros(N, dtype=torch.bool)
 
 @pytest.mark.parametrize("chance", [0.0, 1 / 6])
 def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame(chance):
-    latent = LatentConfig(rho=0.9, hold=False, clip=False, above_chance=chance > 0, reward="difference")
+    plain = {"hold": False, "clip": False, "flash": 1.0, "reward": "difference"}
+    latent = LatentConfig(rho=0.9, above_chance=chance > 0, **plain)
     config = replace(SMALL, latent=latent)
     tracker = ControlTracker(models(config), N)
     g = torch.zeros(N, 6)

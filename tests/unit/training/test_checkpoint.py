@@ -211,6 +211,21 @@ def test_a_restored_optimiser_takes_the_same_next_step(folder, steps):
         assert torch.equal(p, q)
 
 
+def test_restored_moments_lie_in_memory_as_their_parameters_do():
+    """Adam's fused kernel refuses others, and files know one order only."""
+    network = torch.nn.Conv2d(3, 5, 2)
+    network.weight.data = network.weight.data.contiguous(memory_format=torch.channels_last)
+    optimiser, restored = torch.optim.Adam(network.parameters()), torch.optim.Adam(network.parameters())
+    network(torch.rand(2, 3, 4, 4)).sum().backward()
+    optimiser.step()
+    files = {name: tensor.contiguous() for name, tensor in optimiser_tensors(optimiser).items()}
+    load_optimiser_tensors(restored, files)
+    for name in ("exp_avg", "exp_avg_sq"):
+        moment = restored.state[network.weight][name]
+        assert torch.equal(moment, optimiser.state[network.weight][name])
+        assert moment.stride() == network.weight.stride() != moment.contiguous().stride()
+
+
 def test_the_learning_rate_of_the_config_outlives_a_restore():
     _, optimiser = trained(2)
     _, other = trained(0)
