@@ -116,8 +116,8 @@ class LatentConfig:
     """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
     flash: float = 0.5
-    """[D24] A step that changes more than this share of the pixels passes no control on: a screen that flashes is no
-    thing that was moved. 1: there is no such step. Paper, released code: 1."""
+    """[D24] A step that changes more than this share of the pixels gives no control and passes none on: a screen that
+    flashes is no thing that was moved. 1: there is no such step. Paper, released code: 1."""
     reward: Literal["difference", "positive", "record", "spread"] = "record"
     """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the

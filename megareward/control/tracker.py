@@ -115,15 +115,16 @@ class ControlTracker:
         direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
         if self.models.config.rtm.still_on_itself:
             relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
-        if latent.flash < 1:
-            relation = hold_still(relation, ~is_flash(last[:, -1], stack[:, -1], latent.flash)[:, None])
         direct = clear(direct, first)  # no action of this episode has led here
+        counted = above_chance(direct) if latent.above_chance else direct
+        if latent.flash < 1:
+            flash = is_flash(last[:, -1], stack[:, -1], latent.flash)
+            relation, counted = hold_still(relation, ~flash[:, None]), clear(counted, flash)
         kept = None
         if latent.background < 1:
             is_background = self.models.background.shown(stack[:, -1], self.models.grid)
             kept = torch.where(is_background, latent.background, 1.0)
         passed_on = propagate(relation, g_prev, latent.hold, kept)
-        counted = above_chance(direct) if latent.above_chance else direct
         g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip, kept), first)
         had = memory if latent.reward in ("spread", "record") else g_prev
         reward = mega_reward(g, had, passed_on, latent.reward).masked_fill(first, 0)
