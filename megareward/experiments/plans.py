@@ -197,8 +197,8 @@ FORMS = Experiment(
 FLASH = Experiment(
     name="flash",
     question="Does a screen that flashes at every death teach to die?",
-    rows={"random": method("random"), "mega": method("mega"), "mega before D24": FLASHES},
-    columns={f"{name} flash": game(name, death_flash=True) for name in MINI_GAMES},
+    rows={"random": method("random"), "mega before D24": FLASHES, "mega": method("mega")},
+    columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
 )
 
