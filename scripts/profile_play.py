@@ -50,7 +50,7 @@ def main() -> None:
     for op in operations[:15]:
         mark = "arithmetic" if is_arithmetic(op.key) else ""
         print(f"{op.key[:44]:44} {op.count:7} calls {op.self_cpu_time_total / 1e4 / wall:6.1f} %  {mark}")
-    print(f"{options.method} on {GAME}: {100 * arithmetic / wall:.0f} % of {wall:.1f} s in the networks' arithmetic")
+    print(f"{options.method} on {GAME}: {100 * arithmetic / wall:.1f} % of {wall:.1f} s in the networks' arithmetic")
 
 
 if __name__ == "__main__":
