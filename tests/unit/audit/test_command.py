@@ -8,7 +8,7 @@ import torch
 from megareward.audit.learnt import learnt_maps
 from megareward.audit.truth import Episode, Truth, load_truth
 from megareward.cli import main
-from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
+from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
 from megareward.control.models import ControlModels
 from megareward.control.tracker import ControlTracker
 
@@ -89,6 +89,7 @@ def test_learnt_maps_are_what_the_tracker_says_of_each_episode_alone():
         W=4,
         adm=AdmConfig(channels=2, features=8, hidden=8),
         rtm=RtmConfig(channels=2, features=8, gamma_features=8, stack=3, anchor=0.0),
+        latent=LatentConfig(flash=1.0),  # the frames are noise
     )
     models = ControlModels(config, (32, 24), n_actions=3, seed=1)
     generator = torch.Generator().manual_seed(0)

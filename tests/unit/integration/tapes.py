@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
+from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
 from megareward.envs.interface import Step
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
@@ -32,6 +32,7 @@ CONTROL = ControlConfig(
     W=W,
     adm=AdmConfig(channels=2, features=8, hidden=8),
     rtm=RtmConfig(channels=2, features=8, gamma_features=8),
+    latent=LatentConfig(flash=1.0),  # a tape is noise, so every step would be one
     batch=16,
     normalise_frames=30,
     warmup_steps=0,
