@@ -1,5 +1,6 @@
 """What the control models see of a frame: scaled pixels, the noise anchor, cells as rows."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -93,6 +94,17 @@ def is_flash(
 ) -> Bool[Tensor, "B"]:
     """[D24] Whether more than this share of the pixels changed at once."""
     return (before != now).flatten(1).float().mean(-1) > share
+
+
+def too_many_flashes(numbers: Mapping[str, float]) -> str:
+    """What to say of a screen that always moves as a whole, such as a driver's view; nothing if it does not."""
+    share = numbers.get("control/flashes", 0.0)
+    if share <= 0.5:
+        return ""
+    return (
+        f"{share:.0%} of the steps change most of the screen. They count as flashes, which give no control and pass "
+        "none on (docs/paper.md, D24), so mega-reward has next to nothing to pay for."
+    )
 
 
 def cells_to_draw(

@@ -6,6 +6,7 @@ loop: rewards, scale, then the reward learns, then the control models.
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from gymnasium.spaces import Discrete
 
 from megareward.control.models import ControlModels
+from megareward.control.observation import is_flash, too_many_flashes
 from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
@@ -58,7 +60,7 @@ class IntrinsicReward:
         self.watcher = Watcher(self.n_envs, self.world.frame_shape, self.device, next_step, tracker)
         self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
         """The newest frames, to compare with the next step's observations; None after a reset by hand."""
-        self._n_scaled = 0
+        self._n_scaled, self._warned = 0, False
         """Steps since the last update that `newest` has taken into the scale."""
 
     # Each step ---------------------------------------------------------------------------------------------------
@@ -157,6 +159,7 @@ class IntrinsicReward:
             prior = None if log_policy is None else self._prior(log_policy, stream)
             numbers |= self.models.update(frames, recorded.actions, first, prior)
             numbers["control/g"] = float(steps.g_after.sum(-1).mean())
+            numbers |= self._flashes(steps)
         if not self.watcher.steps:  # samples alone: what the next ones cannot know by themselves
             self.watcher.note(steps)
         self.forget()
@@ -168,6 +171,20 @@ class IntrinsicReward:
         self._n_scaled = 0
 
     # Inside ------------------------------------------------------------------------------------------------------
+
+    def _flashes(self, steps: Steps) -> dict[str, float]:
+        """The share of steps that change most of the screen, and a word of warning, once, if that is the rule."""
+        assert self.models is not None
+        flash = self.models.config.latent.flash
+        if flash == 1:
+            return {}
+        flashes = is_flash(steps.before.flatten(0, 1), steps.after.flatten(0, 1), flash)
+        numbers = {"control/flashes": float((flashes.view_as(steps.first_after) & ~steps.first_after).float().mean())}
+        if not self._warned and (trouble := too_many_flashes(numbers)):
+            remedy = "pass control=ControlConfig(latent=LatentConfig(flash=1.0))"
+            warnings.warn(f"{trouble} If your screen always moves so, {remedy}.", stacklevel=3)
+            self._warned = True
+        return numbers
 
     def _steps(self, samples: Mapping[str, Any] | None) -> Steps:
         watched = Steps.of(self.watcher.steps) if self.watcher.steps else None

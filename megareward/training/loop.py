@@ -16,6 +16,7 @@ import torch
 
 from megareward.audit.oracle import OracleTracker
 from megareward.control.models import ControlModels, chosen
+from megareward.control.observation import is_flash
 from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
 from megareward.dice import set_dice
@@ -293,6 +294,11 @@ class Trainer:
         if self.schedule is not None:
             told = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here, rollout.log_policy)
             metrics |= self.schedule.take(*told)
+        recorded, flash = rollout.recorded(), self.config.control.latent.flash
+        if flash < 1:
+            before, now = (frames.flatten(0, 1) for frames in (recorded.frames[:-1], recorded.frames[1:]))
+            flashes = is_flash(before, now, flash).view_as(recorded.real) & recorded.real
+            metrics["control/flashes"] = flashes.float().mean()
         return metrics | {"control/g": rollout.g.sum(-1).mean()}
 
     def settle(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from megareward.control.observation import too_many_flashes
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
 from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
@@ -71,12 +72,14 @@ def carry_on(
             if message:
                 logger.say(message)
             with closing(logger), stop_signals() as stopped:
-                saved_at = time.monotonic()
+                saved_at, warned = time.monotonic(), ""
                 while trainer.iteration < config.iterations:
                     with not_finite_explained(trainer, folder):
                         numbers, episodes = trainer.iterate()
                     numbers |= memory_in_use(trainer.device)
                     logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
+                    if not warned and (warned := too_many_flashes(numbers)):
+                        logger.say(f"{warned} If your screen always moves so, --control.latent.flash 1 lets it be.")
                     now = time.monotonic()
                     out_of_time = minutes is not None and now - begun > 60 * minutes
                     done = trainer.iteration == config.iterations

@@ -6,16 +6,19 @@ import math
 import pytest
 import torch
 
+from megareward.control.config import LatentConfig
 from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.mini import MINI_CONFIGS
 from megareward.rewards import find_method
 from megareward.rewards.settings import ExtrinsicConfig
 from megareward.training.run import start
+from megareward.training.run_folder import RunFolder
 from tests.seams.small_runs import (
     EVERY,
     ITERATIONS,
     QUIET,
     SCORE_FREE,
+    TINY_CONTROL,
     N,
     Outcome,
     T,
@@ -117,3 +120,13 @@ def test_watching_an_environment_changes_nothing(tmp_path):
     """The instrument of these tests itself."""
     start(small("extrinsic"), tmp_path / "run", **QUIET)
     assert_same(whole(small("extrinsic"))[0], Outcome.of(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(("flash", "times_told"), [(0.0, 1), (0.5, 0)])
+def test_a_screen_that_does_nothing_but_flash_is_told_of_once(flash, times_told, tmp_path, capsys):
+    """With 0 any change is a flash."""
+    control = dataclasses.replace(TINY_CONTROL, latent=LatentConfig(flash=flash))
+    start(small("mega", control=control), tmp_path / "run", tensorboard=False)
+    assert capsys.readouterr().err.count("of the steps change most of the screen") == times_told
+    shares = [row["control/flashes"] for row in RunFolder(tmp_path / "run").rows("metrics.jsonl")]
+    assert all((share > 0.5) == bool(times_told) for share in shares)

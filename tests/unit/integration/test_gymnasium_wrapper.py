@@ -1,5 +1,8 @@
 """The Gymnasium wrapper: Gymnasium's own checks, the score, g as a channel, and real vector environments."""
 
+import warnings
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import megareward
+from megareward.control.config import LatentConfig
 from megareward.envs.gymnasium_adapter import GymnasiumVector
 from megareward.envs.mini import PongConfig
 from megareward.envs.mini.games import make_mini
@@ -312,3 +316,25 @@ def test_an_action_that_does_not_start_at_zero_is_the_same_action():
     envs.reset(seed=0)
     envs.step(np.full(N, 5))
     assert envs.reward.watcher.steps[-1].actions.tolist() == [0] * N
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_whose_screen_does_nothing_but_flash_is_told_once_and_how_to_let_it_be(share):
+    control = replace(CONTROL, latent=LatentConfig(flash=share))
+    vector = TapeVector(tape(), AutoresetMode.NEXT_STEP)
+    envs = IntrinsicRewardWrapper(vector, "mega", update_every=5, seed=0, control=control)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        envs.reset()
+        shares = []
+        for _ in range(11):
+            envs.step(vector.projector.actions())
+            shares.append(envs.metrics.get("control/flashes"))
+    told = [str(w.message) for w in caught if "change most of the screen" in str(w.message)]
+    if share == 1:
+        assert told == []
+        assert set(shares) == {None}
+    else:
+        assert shares[-1] > 0.5
+        assert len(told) == 1
+        assert "LatentConfig(flash=1.0)" in told[0]
