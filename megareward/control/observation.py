@@ -93,7 +93,8 @@ def is_flash(
     before: UInt8[Tensor, "B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], share: float
 ) -> Bool[Tensor, "B"]:
     """[D24] Whether more than this share of the pixels changed at once."""
-    return (before != now).flatten(1).float().mean(-1) > share
+    changed = (before != now).flatten(1)
+    return changed.sum(-1, dtype=torch.int32) > share * changed.shape[1]
 
 
 def too_many_flashes(numbers: Mapping[str, float]) -> str:
