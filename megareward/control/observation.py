@@ -97,6 +97,17 @@ def is_flash(
     return changed.sum(-1, dtype=torch.int32) > share * changed.shape[1]
 
 
+def flash_share(
+    before: UInt8[Tensor, "T N px_h px_w"],
+    now: UInt8[Tensor, "T N px_h px_w"],
+    real: Bool[Tensor, "T N"],
+    share: float,
+) -> Float[Tensor, ""]:
+    """Of T steps of N environments, how many are flashes; a step that was a reset is none."""
+    flashes = is_flash(before.flatten(0, 1), now.flatten(0, 1), share).view_as(real)
+    return (flashes & real).float().mean()
+
+
 def too_many_flashes(numbers: Mapping[str, float]) -> str:
     """What to say of a screen that always moves as a whole, such as a driver's view; nothing if it does not."""
     share = numbers.get("control/flashes", 0.0)

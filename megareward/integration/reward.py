@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from gymnasium.spaces import Discrete
 
 from megareward.control.models import ControlModels
-from megareward.control.observation import is_flash, too_many_flashes
+from megareward.control.observation import flash_share, too_many_flashes
 from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
@@ -178,8 +178,7 @@ class IntrinsicReward:
         flash = self.models.config.latent.flash
         if flash == 1:
             return {}
-        flashes = is_flash(steps.before.flatten(0, 1), steps.after.flatten(0, 1), flash)
-        numbers = {"control/flashes": float((flashes.view_as(steps.first_after) & ~steps.first_after).float().mean())}
+        numbers = {"control/flashes": float(flash_share(steps.before, steps.after, ~steps.first_after, flash))}
         if not self._warned and (trouble := too_many_flashes(numbers)):
             remedy = "pass control=ControlConfig(latent=LatentConfig(flash=1.0))"
             warnings.warn(f"{trouble} If your screen always moves so, {remedy}.", stacklevel=3)

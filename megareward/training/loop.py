@@ -16,7 +16,7 @@ import torch
 
 from megareward.audit.oracle import OracleTracker
 from megareward.control.models import ControlModels, chosen
-from megareward.control.observation import is_flash
+from megareward.control.observation import flash_share
 from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
 from megareward.dice import set_dice
@@ -296,9 +296,8 @@ class Trainer:
             metrics |= self.schedule.take(*told)
         recorded, flash = rollout.recorded(), self.config.control.latent.flash
         if flash < 1:
-            before, now = (frames.flatten(0, 1) for frames in (recorded.frames[:-1], recorded.frames[1:]))
-            flashes = is_flash(before, now, flash).view_as(recorded.real) & recorded.real
-            metrics["control/flashes"] = flashes.float().mean()
+            frames = recorded.frames
+            metrics["control/flashes"] = flash_share(frames[:-1], frames[1:], recorded.real, flash)
         return metrics | {"control/g": rollout.g.sum(-1).mean()}
 
     def settle(self) -> None:
