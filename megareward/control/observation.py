@@ -1,6 +1,5 @@
 """What the control models see of a frame: scaled pixels, the noise anchor, cells as rows."""
 
-from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -87,36 +86,6 @@ def changed_cells(
 ) -> Bool[Tensor, "B HW"]:
     """Which cells show anything else than before."""
     return grid.to_cells(before != now).flatten(2).any(-1)
-
-
-def is_flash(
-    before: UInt8[Tensor, "B px_h px_w"], now: UInt8[Tensor, "B px_h px_w"], share: float
-) -> Bool[Tensor, "B"]:
-    """[D24] Whether more than this share of the pixels changed at once."""
-    changed = (before != now).flatten(1)
-    return changed.sum(-1, dtype=torch.int32) > share * changed.shape[1]
-
-
-def flash_share(
-    before: UInt8[Tensor, "T N px_h px_w"],
-    now: UInt8[Tensor, "T N px_h px_w"],
-    real: Bool[Tensor, "T N"],
-    share: float,
-) -> Float[Tensor, ""]:
-    """Of T steps of N environments, how many are flashes; a step that was a reset is none."""
-    flashes = is_flash(before.flatten(0, 1), now.flatten(0, 1), share).view_as(real)
-    return (flashes & real).float().mean()
-
-
-def too_many_flashes(numbers: Mapping[str, float]) -> str:
-    """What to say of a screen that always moves as a whole, such as a driver's view; nothing if it does not."""
-    share = numbers.get("control/flashes", 0.0)
-    if share <= 0.5:
-        return ""
-    return (
-        f"{share:.0%} of the steps change most of the screen. They count as flashes, which give no control and pass "
-        "none on (docs/paper.md, D24), so mega-reward has next to nothing to pay for."
-    )
 
 
 def cells_to_draw(

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 import torch
 
+from megareward.control.flash import is_flash
 from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate, remember
 from megareward.control.models import ControlModels, chosen
-from megareward.control.observation import changed_cells, is_flash
+from megareward.control.observation import changed_cells
 from megareward.dice import set_dice
 from megareward.errors import UsageError
 from megareward.graphs import Replay

@@ -124,20 +124,22 @@ POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
 UNHELD = control(latent={"hold": False, "clip": False})
 """Eq. 10 itself, but for what exceeds chance [D20]."""
 FORGETS = control(latent={"background": 0.5})
-
-
-FLASHES = control(latent={"flash": 1.0})
-"""As before D24."""
+FLASH_PAYS = control(latent={"flash": 1.0})
+"""A step like any other, as before D24."""
 
 
 def no_g(config: TrainConfig) -> TrainConfig:
     return replace(config, g_channel="no")
 
 
+def with_g(config: TrainConfig) -> TrainConfig:
+    return replace(config, g_channel="auto")
+
+
 def compared(*changes: Change) -> Change:
     """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
     base = {"hold": True, "clip": True, "above_chance": True, "background": 1.0, "reward": "spread"}
-    return both(control(latent=base), lambda config: replace(config, g_channel="auto"), *changes)
+    return both(control(latent=base), with_g, *changes)
 
 
 MINI = Experiment(
@@ -197,7 +199,7 @@ FORMS = Experiment(
 FLASH = Experiment(
     name="flash",
     question="Does a screen that flashes at every death teach to die?",
-    rows={"random": method("random"), "mega before D24": FLASHES, "mega": method("mega")},
+    rows={"random": method("random"), "mega before D24": FLASH_PAYS, "mega": method("mega")},
     columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
 )
@@ -228,7 +230,7 @@ ATARI_FORMS = Experiment(
 ATARI_FLASH = Experiment(
     name="atari-flash",
     question="Does DemonAttack, whose screen flashes when the ship is hit, teach to be hit?",
-    rows={"mega before D24": FLASHES, "mega": method("mega")},
+    rows={"mega before D24": FLASH_PAYS, "mega": method("mega")},
     columns={"demon_attack": atari("demon_attack")},
     frames=10_000_000,
     seeds=1,
@@ -248,11 +250,7 @@ MAPS = Experiment(
     question="Whose control maps are true?",
     rows={
         "default": only_watch("many"),
-        "before D22": both(
-            only_watch("many"),
-            control(latent={"background": 1.0, "reward": "spread"}),
-            lambda config: replace(config, g_channel="auto"),
-        ),
+        "before D22": both(only_watch("many"), control(latent={"background": 1.0, "reward": "spread"}), with_g),
         "released": only_watch("released"),
         "paper": only_watch("paper"),
     },

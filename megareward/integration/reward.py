@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from gymnasium.spaces import Discrete
 
+from megareward.control.flash import flash_share, too_many_flashes
 from megareward.control.models import ControlModels
-from megareward.control.observation import flash_share, too_many_flashes
 from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
@@ -60,8 +60,9 @@ class IntrinsicReward:
         self.watcher = Watcher(self.n_envs, self.world.frame_shape, self.device, next_step, tracker)
         self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
         """The newest frames, to compare with the next step's observations; None after a reset by hand."""
-        self._n_scaled, self._warned = 0, False
+        self._n_scaled = 0
         """Steps since the last update that `newest` has taken into the scale."""
+        self._warned = False
 
     # Each step ---------------------------------------------------------------------------------------------------
 

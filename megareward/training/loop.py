@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from megareward.audit.oracle import OracleTracker
+from megareward.control.flash import flash_share
 from megareward.control.models import ControlModels, chosen
-from megareward.control.observation import flash_share
 from megareward.control.schedule import Schedule
 from megareward.control.tracker import ControlTracker
 from megareward.dice import set_dice

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from megareward.control.observation import too_many_flashes
+from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
 from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint

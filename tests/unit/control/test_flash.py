@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from megareward.control.config import LatentConfig
-from megareward.control.observation import is_flash
+from megareward.control.flash import is_flash
 from megareward.control.tracker import ControlTracker
 from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.envs.mini.games import make_mini
