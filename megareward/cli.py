@@ -15,6 +15,7 @@ import tyro
 from megareward.control.config import ControlConfig
 from megareward.errors import RunError, UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
+from megareward.progress import Bar
 from megareward.quantities import parse_count, short_count
 from megareward.rewards import METHODS, NoSettings, find_method
 from megareward.training.config import TrainConfig, env_config_class, with_preset, without_fast_paths
@@ -198,10 +199,6 @@ def evaluate(words: list[str]) -> int:
     from megareward.training.evaluate import evaluate_run
     from megareward.training.run import pick_device
 
-    def progress(done: int, of: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{done} of {of} games", end="\n" if done == of else "", file=sys.stderr, flush=True)
-
     result = evaluate_run(
         args.run,
         args.episodes,
@@ -209,7 +206,7 @@ def evaluate(words: list[str]) -> int:
         greedy=args.greedy,
         device=pick_device(args.device),
         warn=lambda text: print(text, file=sys.stderr),
-        progress=progress,
+        progress=Bar("games"),
     )
     low, high = min(result.scores), max(result.scores)
     print(
@@ -241,11 +238,7 @@ def games(words: list[str]) -> int:
     if args.masks is not None:
         from megareward.envs.contact_sheet import draw_contact_sheet
 
-        def progress(done: int, of: int, _game: str) -> None:
-            if sys.stderr.isatty():
-                print(f"\r{done} of {of} games", end="\n" if done == of else "", file=sys.stderr, flush=True)
-
-        draw_contact_sheet(args.masks, progress=progress)
+        draw_contact_sheet(args.masks, progress=Bar("games drawn"))
         print(f"Drew {args.masks}.")
         return 0
     from megareward.envs.games import list_games

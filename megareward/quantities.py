@@ -1,4 +1,4 @@
-"""Numbers as people write them: 80M, 500k, 2_000."""
+"""Numbers as people write and read them: 80M, 500k, 2_000, 1h02m."""
 
 import re
 from decimal import Decimal
@@ -29,3 +29,18 @@ def short_count(number: int) -> str:
         if number and number % size == 0:
             return f"{number // size}{letter}"
     return str(number)
+
+
+def count(number: float) -> str:
+    """1234567 -> '1.23M'."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= 0.9995 * size:  # what would be rounded to 1000 of a size is 1 of the next
+            return f"{number / size:.3g}{letter}"
+    return f"{number:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """3700 -> '1h02m'."""
+    minutes, seconds = divmod(round(min(seconds, 359_999)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"

@@ -95,11 +95,12 @@ def shown_method(config: dict[str, Any]) -> str:
 
 
 def curve(episodes: list[dict[str, Any]]) -> list[list[float]]:
-    """[frames, mean score of the last 50 games] at no more than 200 moments."""
+    """[frames, mean score of the last 50 games] at no more than 200 moments, evenly spread over the frames."""
     scores = np.array([e["score"] for e in episodes], dtype=float)
     frames = [e["frames"] for e in episodes]
     sums = np.concatenate([[0.0], np.cumsum(scores)])
-    ends = np.unique(np.linspace(1, len(scores), min(CURVE_POINTS, len(scores))).round().astype(int))
+    moments = np.linspace(frames[0], frames[-1], CURVE_POINTS)
+    ends = np.unique(np.searchsorted(frames, moments, side="right"))  # games that are over by then
     starts = np.maximum(ends - RECENT, 0)
     means = (sums[ends] - sums[starts]) / (ends - starts)
     return [[frames[end - 1], round(float(mean), 4)] for end, mean in zip(ends, means, strict=True)]

@@ -13,6 +13,7 @@ import tyro
 
 from megareward.envs.atari_config import AtariConfig
 from megareward.errors import UsageError
+from megareward.progress import Bar
 from megareward.training.config import TrainConfig, env_config_class
 from megareward.training.run_folder import RunFolder
 
@@ -55,7 +56,7 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
     args = parse(AuditArgs, words, "audit")
     if not args.runs:
         raise UsageError("Which run? `megareward audit RUN...` takes the folders that `megareward train` wrote.")
-    records = [audit(args, run, Bar(), lambda text: print(text, file=sys.stderr)) for run in args.runs]
+    records = [audit(args, run, Bar("steps branched"), lambda text: print(text, file=sys.stderr)) for run in args.runs]
     print(table(records))
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)
@@ -147,24 +148,6 @@ def load_models(config: TrainConfig, learnt: dict[str, Any], device: "torch.devi
             f"{env.frame_shape[0]}x{env.frame_shape[1]}; choose a --game like the run's own."
         ) from mismatch
     return models
-
-
-class Bar:
-    """Progress on one line: share, rate, time left."""
-
-    def __init__(self) -> None:
-        self.begun, self.said = 0.0, 0.0
-
-    def __call__(self, done: int, of: int) -> None:
-        now, on_screen = time.monotonic(), sys.stderr.isatty()
-        self.begun = self.begun or now
-        if now - self.said < (0.5 if on_screen else 15.0) and done < of:
-            return
-        self.said, rate = now, done / max(now - self.begun, 1e-9)
-        left = f"{rate:.1f}/s  {(of - done) / rate:.0f} s left" if now > self.begun and done else "starting"
-        text = f"branching: {done} of {of} steps  {left}"
-        end = "\n" if done == of or not on_screen else ""
-        print(f"\r{text:70}" if on_screen else text, end=end, file=sys.stderr, flush=True)
 
 
 # The table -----------------------------------------------------------------------------------------------------------

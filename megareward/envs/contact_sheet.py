@@ -30,12 +30,12 @@ def draw_contact_sheet(
     path: Path | str,
     *,
     games: Sequence[str] | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> None:
     """Write a PNG that shows each game twice: as drawn by the emulator, and with its boxes.
 
-    `games` are ROM names, all by default (a minute on one core). `progress(done, total, game)` is called after
-    each. Play is random but seeded, so the picture is always the same.
+    `games` are ROM names, all by default (a minute on one core). `progress(done, of)` is called after each.
+    Play is random but seeded, so the picture is always the same.
     """
     if not Path(path).parent.is_dir():  # said before a minute of work, not after
         raise UsageError(f"The folder of {path} does not exist; create it or choose another place for the picture.")
@@ -44,8 +44,7 @@ def draw_contact_sheet(
     tiles = []
     for done, rom in enumerate(games, start=1):
         tiles.append(_tile(rom))
-        if progress:
-            progress(done, len(games), rom)
+        progress(done, len(games))
     _sheet(tiles).quantize(255, dither=Image.Dither.NONE).save(path, format="PNG", optimize=True)
 
 

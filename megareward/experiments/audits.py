@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.results import write_summary
-from megareward.audit.command import AuditArgs, Bar, audit
+from megareward.audit.command import AuditArgs, audit
 from megareward.experiments.plans import Cell
 from megareward.experiments.runner import is_done, record_path
+from megareward.progress import Bar
 
 Say = Callable[[str], None]
 
@@ -25,7 +26,7 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
         if cell in gone:
             continue
         args = AuditArgs(runs=(), cache=runs / "audit-truth")
-        found = audit(args, runs / cell.name, Bar(), lambda text: print(text, file=sys.stderr))
+        found = audit(args, runs / cell.name, Bar("steps branched"), lambda text: print(text, file=sys.stderr))
         write_summary(read(results, cell) | {"audit": found}, record_path(results, cell))
         scores = found["scores"]
         say(

@@ -88,7 +88,9 @@ class Player:
         seed: int,
         device: torch.device,
         with_relation: bool = False,
+        tracks: bool = True,
     ) -> None:
+        """`tracks` False leaves the control models out where the policy does not see what they say."""
         self.device, self.seed, self.with_relation = device, seed, with_relation
         self.control: Control | None = None
         """What the tracker said of the newest frame."""
@@ -102,7 +104,7 @@ class Player:
             n_streams = weights["value_head.weight"].shape[0]
             self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy, int(config.shows_g))
             self.policy.to(device).eval().load_state_dict(weights)
-        if learnt is not None and config.tracks_control:
+        if learnt is not None and (config.shows_g or (tracks and config.tracks_control)):
             self.tracker = make_tracker(config, env, device, seed)
             self.tracker.models.load_state_dict(part(learnt, "control"))
             n_cells = self.tracker.models.grid.n_cells
@@ -154,7 +156,7 @@ def play(
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, book, scores = Player(config, learnt, N, seed, device), ScoreBook(N), list[float]()
+    player, book, scores = Player(config, learnt, N, seed, device, tracks=False), ScoreBook(N), list[float]()
     try:
         player.begin()
         while owed.any():
@@ -163,7 +165,7 @@ def play(
                 if owed[episode.env]:
                     owed[episode.env] -= 1
                     scores.append(episode.score)
-                    progress(len(scores), episodes)
+            progress(len(scores), episodes)
     finally:
         player.env.close()
     return scores

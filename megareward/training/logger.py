@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict
 from typing import Any, TextIO
 
+from megareward.quantities import count, duration
 from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import Episode
 
@@ -106,18 +107,3 @@ class _Line:
         if self.live is not None:
             self.live.stop()
             self.live = None
-
-
-def count(number: float) -> str:
-    """1234567 -> '1.23M'."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= 0.9995 * size:  # what would be rounded to 1000 of a size is 1 of the next
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """3700 -> '1h02m'."""
-    minutes, seconds = divmod(round(min(seconds, 359_999)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"

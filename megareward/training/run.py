@@ -13,11 +13,12 @@ import torch
 from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
+from megareward.quantities import count
 from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
 from megareward.training.config import TrainConfig
 from megareward.training.durable import disk_is_full
 from megareward.training.finite import NotFiniteError
-from megareward.training.logger import Logger, count
+from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.provenance import provenance

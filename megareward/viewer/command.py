@@ -9,8 +9,10 @@ from typing import Any, Literal
 import tyro
 
 from megareward.errors import UsageError, suggestion
+from megareward.progress import Bar
 
-FIGURES = ("case-study",)
+FIGURES = ("case-study", "curves")
+RECORDS = (Path("results") / "runs", Path("results") / "experiments" / "atari")
 LARGE = 25
 """Megabytes of a page that 10,000 steps of a usual game never reach; a screen full of noise does."""
 
@@ -69,6 +71,18 @@ class FigureArgs:
 
 
 @dataclass(frozen=True)
+class CurvesArgs:
+    """Draw score against frames for recorded runs, as PNG and PDF: a panel per game, published scores beside them."""
+
+    records: tyro.conf.Positional[tuple[Path, ...]] = RECORDS
+    """Records, or folders that hold them."""
+    game: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Only this game; may be given several times. [default: all that have records]"""
+    out: Path = Path("curves")
+    """The pictures; the suffix is put on."""
+
+
+@dataclass(frozen=True)
 class ReportArgs:
     """Write one HTML page about a run, or about several side by side. Seeds of one experiment become one line."""
 
@@ -106,7 +120,7 @@ def watch(words: list[str], parse: Callable[..., Any]) -> int:
         if start is None:
             start = best_moment(recording, length) if recording.learnt is not None else 0
         for video in args.video:
-            write_video(recording, video, start, length, progress=progress("steps drawn"))
+            write_video(recording, video, start, length, progress=Bar("steps drawn"))
             print(f"Wrote {video}: steps {start} to {start + length - 1}.")
     if args.open:
         import webbrowser
@@ -134,19 +148,35 @@ def write_watch(recording: Any, run: Path, out: Path | None = None) -> Path:
 def figure(words: list[str], parse: Callable[..., Any]) -> int:
     if not words or words[0].startswith("-"):
         if not {"-h", "--help"} & set(words):
-            raise UsageError(f"Which figure? `megareward figure NAME --run RUN`; figures: {', '.join(FIGURES)}.")
-        parse(FigureArgs, words, "figure case-study")
+            raise UsageError(f"Which figure? `megareward figure NAME`; figures: {', '.join(FIGURES)}.")
+        print("usage: megareward figure NAME [OPTIONS]\n")
+        print("case-study --run RUN   the paper's case study: frames, direct control, g, reward")
+        print("curves [RECORD...]     score against frames for recorded runs, beside published scores")
+        print("\n`megareward figure NAME --help` explains one.")
         return 0
     if words[0] not in FIGURES:
         raise UsageError(
             f"There is no figure '{words[0]}'.{suggestion(words[0], FIGURES)} Figures: {', '.join(FIGURES)}."
         )
-    args: FigureArgs = parse(FigureArgs, words[1:], "figure case-study")
+    return (_case_study if words[0] == "case-study" else _curves)(words[1:], parse)
+
+
+def _case_study(words: list[str], parse: Callable[..., Any]) -> int:
+    args: FigureArgs = parse(FigureArgs, words, "figure case-study")
     from megareward.viewer.figure import case_study
 
     paths = case_study(
         _record(args), args.out or args.run / "case-study", columns=args.columns, every=args.every, start=args.start
     )
+    print(f"Drew {' and '.join(map(str, paths))}.")
+    return 0
+
+
+def _curves(words: list[str], parse: Callable[..., Any]) -> int:
+    args: CurvesArgs = parse(CurvesArgs, words, "figure curves")
+    from megareward.viewer.curves import choose, draw_curves, read_records
+
+    paths = draw_curves(choose(read_records(args.records), args.game), args.out)
     print(f"Drew {' and '.join(map(str, paths))}.")
     return 0
 
@@ -180,13 +210,5 @@ def _record(args: WatchArgs | FigureArgs) -> Any:
         random=args.policy == "random",
         device=device,
         warn=lambda text: print(text, file=sys.stderr),
-        progress=progress("steps played"),
+        progress=Bar("steps played"),
     )
-
-
-def progress(what: str) -> Callable[[int, int], None]:
-    def tell(done: int, of: int) -> None:
-        if sys.stderr.isatty():
-            print(f"\r{done} of {of} {what}", end="\n" if done == of else "", file=sys.stderr, flush=True)
-
-    return tell

@@ -94,6 +94,14 @@ def test_a_long_curve_is_thinned_but_keeps_its_end():
     assert [p[0] for p in points] == sorted({p[0] for p in points})
 
 
+def test_the_points_of_a_curve_are_spread_over_frames_not_over_games():
+    short = [{"frames": i, "score": 1.0} for i in range(1, 10_001)]  # a game per frame, then one in a hundred
+    long = [{"frames": 10_000 + 100 * i, "score": 2.0} for i in range(1, 101)]
+    points = curve([*short, *long])
+    assert 95 <= sum(frames > 10_000 for frames, _ in points) <= 105
+    assert points[-1][0] == 20_000
+
+
 # The table -----------------------------------------------------------------------------------------------------------
 
 

@@ -15,10 +15,11 @@ from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
 from megareward.training import evaluate
 from megareward.training.checkpoint import prefixed
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, with_preset
 from megareward.training.evaluate import Evaluation, evaluate_run, play
 from megareward.training.run import start
 from megareward.training.run_folder import RunFolder
+from megareward.training.tracking import make_tracker
 from megareward.types import Int, Tensor
 
 CPU = torch.device("cpu")
@@ -92,7 +93,9 @@ def test_every_environment_owes_a_fixed_number_of_games_so_that_long_ones_count_
     )
     by_env = {n: n * (5 * n + 2) for n in range(3)}  # the score tells whose game it was
     assert Counter(scores) == {by_env[n]: quota for n, quota in enumerate(owed)}
-    assert reports == [(i + 1, episodes) for i in range(episodes)]
+    assert reports[0] == (0, episodes)  # told at every step: the first game may take minutes
+    assert reports == sorted(reports)
+    assert reports[-1] == (episodes, episodes)
     assert games[0].closed
 
 
@@ -105,6 +108,16 @@ def test_greedy_play_takes_the_likeliest_action_and_sampled_play_throws_dice(gam
     assert {a for actions in favourite for a in actions} == {2}
     assert once == again
     assert once != other_seed
+
+
+@pytest.mark.parametrize("g_channel", ["yes", "no"])
+def test_the_control_models_play_along_only_if_the_policy_sees_what_they_say(tmp_path, monkeypatch, g_channel):
+    config = with_preset(TrainConfig(method="mega", game="mini-pong", frames=96, g_channel=g_channel), "debug")
+    folder = start(config, tmp_path / "run", tensorboard=False, quiet=True)
+    made = []
+    monkeypatch.setattr(evaluate, "make_tracker", lambda *args: made.append(make_tracker(*args)) or made[-1])
+    evaluate_run(folder.path, 2, device=CPU)
+    assert len(made) == (g_channel == "yes")
 
 
 def test_without_weights_the_dice_play(games):

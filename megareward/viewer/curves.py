@@ -1,0 +1,126 @@
+"""Score against frames for recorded runs, a panel per game, beside published scores. Only records are read, no runs."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from megareward.analysis.published import published, published_score
+from megareward.envs.games import resolve_game, title
+from megareward.errors import RunError, UsageError
+from megareward.quantities import count
+
+STYLES: dict[str, tuple[str, Any]] = {
+    "mega": ("#0a7f6e", "-"),
+    "dir": ("#d98a00", (0, (6, 1))),
+    "rnd": ("#7a4fbf", (0, (4, 1, 1, 1))),
+    "curiosity": ("#c4326a", (0, (2, 1))),
+    "count": ("#4d7c0f", (0, (1, 1))),
+    "extrinsic": ("#30475e", "-"),
+    "random": ("#8a8f98", "-"),
+}
+"""Colour and dash by method."""
+LEVELS = {"paper/mega": "mega-reward in the paper", "human/mnih2015": "human", "random": "random play"}
+
+
+def read_records(places: Iterable[Path]) -> list[dict[str, Any]]:
+    """Every record with a curve in these files and folders, by path."""
+    files: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; name records or folders that hold some, such as results/runs.")
+        files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
+    records = []
+    for file in files:
+        try:
+            record = json.loads(file.read_text())
+        except ValueError as broken:
+            raise RunError(f"{file} is not valid JSON ({broken}); record its run again or remove it.") from broken
+        if isinstance(record, dict) and {"game", "method", "curve", "config"} <= record.keys():
+            records.append(record)
+    return records
+
+
+def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """Records by game: the games asked for, in that order, or all that there are."""
+    by_game: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        by_game.setdefault(record["game"], []).append(record)
+    if not by_game:
+        raise UsageError("There is no record with a curve; `megareward results add RUN` makes one.")
+    wanted = [resolve_game(game) for game in games] or sorted(by_game)
+    for game in wanted:
+        if game not in by_game:
+            raise UsageError(f"No run on {game} is recorded; games with records: {', '.join(sorted(by_game))}.")
+    return {game: by_game[game] for game in wanted}
+
+
+def label(record: dict[str, Any]) -> str:
+    """Who played and for how long; a run that is not over yet says so."""
+    planned = count(record["config"]["frames"])
+    length = planned if record.get("finished", True) else f"{count(record['frames'])} of {planned}"
+    return f"{record['method']}, {length}"
+
+
+def draw_curves(by_game: dict[str, list[dict[str, Any]]], path: Path) -> list[Path]:
+    """The figure as PNG and PDF beside each other; the suffix of `path` is ignored. Returns both paths."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    if not path.parent.is_dir():
+        raise UsageError(f"The folder of {path} does not exist; create it or choose another place for the picture.")
+    columns = min(len(by_game), 2)
+    rows = -(-len(by_game) // columns)
+    with plt.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "pdf.fonttype": 42}):
+        figure, grid = plt.subplots(
+            rows, columns, figsize=(6.6 * columns if columns == 1 else 5.4 * columns, 3.5 * rows), squeeze=False,
+            layout="constrained",
+        )  # fmt: skip
+        for axes in grid.flat[len(by_game) :]:
+            axes.set_visible(False)
+        for axes, (game, records) in zip(grid.flat, by_game.items(), strict=False):
+            _panel(axes, game, records)
+        paths = [path.with_suffix(suffix) for suffix in (".png", ".pdf")]
+        for picture in paths:
+            figure.savefig(picture, dpi=130)
+        plt.close(figure)
+    return paths
+
+
+def _panel(axes: Any, game: str, records: list[dict[str, Any]]) -> None:
+    """One line per run; seeds of one method and length share their label, longer runs are drawn thicker and on top."""
+    longest = max(record["frames"] for record in records)
+    labelled = set[str]()
+    for record in sorted(records, key=lambda record: (-record["frames"], record["method"], record["seed"])):
+        frames, scores = zip(*record["curve"], strict=True)
+        name = label(record)
+        is_long = record["frames"] > longest / 2
+        colour, dashes = STYLES.get(record["method"], ("black", "-"))
+        axes.plot(
+            [frame / 1e6 for frame in frames],
+            scores,
+            color=colour,
+            linestyle=dashes,
+            linewidth=2.0 if is_long else 1.1,
+            zorder=3 if is_long else 2,
+            label=None if name in labelled else name,
+        )
+        labelled.add(name)
+    low, high = axes.get_ylim()
+    for (column, what), dashes in zip(LEVELS.items(), ("--", "-.", ":"), strict=True):
+        if (score := published_score(column, game)) is not None:
+            trained = published()[column].frames
+            name = f"{what}, {count(trained)}: {score:g}" if trained else f"{what}: {score:g}"
+            is_near = 2 * low - high <= score <= 2 * high - low  # one far away would flatten the curves
+            axes.axhline(
+                score if is_near else low,
+                color="0.45",
+                linestyle=dashes if is_near else "none",
+                linewidth=1,
+                label=name if is_near else f"{name} (far off)",
+            )
+    axes.set(xlabel="million frames", ylabel="mean score of the last 50 games", title=title(game), xlim=(0, None))
+    axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.spines[["top", "right"]].set_visible(False)
