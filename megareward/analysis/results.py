@@ -113,10 +113,10 @@ def dump(summary: dict[str, Any]) -> str:
 
 
 def load(ledger: Path) -> list[dict[str, Any]]:
-    return [_read(path) for path in sorted(ledger.glob("*/*.json"))]
+    return [read_record(path) for path in sorted(ledger.glob("*/*.json"))]
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_record(path: Path) -> dict[str, Any]:
     try:
         record: dict[str, Any] = json.loads(path.read_text())
     except ValueError as broken:

@@ -1,13 +1,13 @@
 """Score against frames for recorded runs, a panel per game, beside published scores. Only records are read, no runs."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published, published_score
+from megareward.analysis.results import read_record
 from megareward.envs.games import resolve_game, title
-from megareward.errors import RunError, UsageError
+from megareward.errors import UsageError
 from megareward.quantities import count
 
 STYLES: dict[str, tuple[str, Any]] = {
@@ -20,6 +20,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "random": ("#8a8f98", "-"),
 }
 """Colour and dash by method."""
+NEEDED = {"game", "method", "seed", "frames", "curve", "config"}
 LEVELS = {"paper/mega": "mega-reward in the paper", "human/mnih2015": "human", "random": "random play"}
 
 
@@ -30,15 +31,8 @@ def read_records(places: Iterable[Path]) -> list[dict[str, Any]]:
         if not place.exists():
             raise UsageError(f"{place} does not exist; name records or folders that hold some, such as results/runs.")
         files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
-    records = []
-    for file in files:
-        try:
-            record = json.loads(file.read_text())
-        except ValueError as broken:
-            raise RunError(f"{file} is not valid JSON ({broken}); record its run again or remove it.") from broken
-        if isinstance(record, dict) and {"game", "method", "curve", "config"} <= record.keys():
-            records.append(record)
-    return records
+    records = map(read_record, files)
+    return [record for record in records if isinstance(record, dict) and record.keys() >= NEEDED]
 
 
 def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
