@@ -12,7 +12,7 @@ from typing import Any
 
 from megareward.analysis.results import summarise, write_summary
 from megareward.experiments.plans import Cell
-from megareward.training.config import to_dict
+from megareward.training.config import TrainConfig, to_dict
 from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
 from megareward.training.run_folder import RunFolder
@@ -36,8 +36,19 @@ def is_done(results: Path, cell: Cell) -> bool:
 
 def is_of(config: dict[str, Any], cell: Cell) -> bool:
     """Whether these are the settings of this cell, wherever it trains."""
-    config, wanted = (json.loads(json.dumps(c)) for c in (config, to_dict(cell.config)))  # JSON knows lists only
+    config, wanted = (bearing(json.loads(json.dumps(c))) for c in (config, to_dict(cell.config)))  # JSON: lists only
     return agrees({**config, "device": cell.config.device}, wanted)
+
+
+def bearing(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings that bear on a run: those of the control models do not where none is trained, but for the length of
+    the warm-up, which all methods share that never see the score."""
+    run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
+    bears = {**config, "g_channel": run.shows_g}
+    if not run.tracks_control:
+        warmup = run.spec.trains_policy and not run.spec.uses_score
+        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if warmup else {}
+    return bears
 
 
 def agrees(recorded: Any, wanted: Any) -> bool:

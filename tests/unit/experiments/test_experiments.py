@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from megareward.audit.command import AuditArgs
 from megareward.cli import main
 from megareward.experiments import audits, runner
@@ -80,7 +82,7 @@ def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
 
 def test_a_run_that_is_gone_cannot_be_audited(tmp_path):
     cell = tiny("default", "mega", 0)
-    summary = {"finished": True, "config": {"frames": cell.config.frames}}
+    summary = {"finished": True, "config": to_dict(cell.config)}
     runner.record_path(tmp_path, cell).write_text(json.dumps(summary))
     assert audits.audit_all([cell], tmp_path / "runs", tmp_path, str) == [cell]
 
@@ -126,6 +128,27 @@ def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
         assert runner.is_done(tmp_path, cell) == expected
     runner.record_path(tmp_path, cell).write_text(json.dumps({"finished": False, "config": config}))
     assert not runner.is_done(tmp_path, cell)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "expected"),
+    [
+        ("extrinsic", {"g_channel": "auto"}, True),  # it never shows g
+        ("extrinsic", {"g_channel": "yes"}, False),
+        ("extrinsic", {"control": {"H": 7, "warmup_steps": 7}}, True),
+        ("rnd", {"g_channel": "auto"}, False),
+        ("rnd", {"control": {"H": 7, "warmup_steps": 24}}, True),
+        ("rnd", {"control": {"H": 7, "warmup_steps": 7}}, False),  # it warms up as long as mega does
+        ("dir", {"control": {"H": 7, "warmup_steps": 24}}, False),
+    ],
+)
+def test_settings_of_control_bear_on_a_run_only_if_control_is_tracked(method, change, expected):
+    cell = tiny("a", method, 0)
+    cell = replace(cell, config=replace(cell.config, control=replace(cell.config.control, warmup_steps=24)))
+    config = json.loads(json.dumps(to_dict(cell.config)))
+    assert config["g_channel"] == "no"
+    assert runner.is_of(config, cell)
+    assert runner.is_of({**config, **change}, cell) == expected
 
 
 def test_the_last_word_of_a_log_is_no_progress_line(tmp_path):
