@@ -26,7 +26,7 @@ def record_path(results: Path, cell: Cell) -> Path:
 
 def is_done(results: Path, cell: Cell) -> bool:
     """Whether a record of this very run is there: finished, and of the same settings as far as it knows them. (A field
-    that is younger than the record is not in it. Where it trained does not matter.)"""
+    that is younger than the record is not in it.)"""
     path = record_path(results, cell)
     if not path.exists():
         return False
@@ -35,16 +35,19 @@ def is_done(results: Path, cell: Cell) -> bool:
 
 
 def is_of(config: dict[str, Any], cell: Cell) -> bool:
-    """Whether these are the settings of this cell, wherever it trains."""
+    """Whether these are the settings of this cell, as far as they bear on what is learnt."""
     config, wanted = (bearing(json.loads(json.dumps(c))) for c in (config, to_dict(cell.config)))  # JSON: lists only
-    return agrees({**config, "device": cell.config.device}, wanted)
+    return agrees(config, wanted)
 
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings that bear on a run: those of the control models do not where none is trained, but for the length of
-    the warm-up, which all methods share that never see the score."""
+    """Without those that change no number (where it trains, with how many emulator threads, how often it saves), and
+    without the control models' where none is trained, but for the length of the warm-up, which all methods share that
+    never see the score."""
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
-    bears = {**config, "g_channel": run.shows_g}
+    bears = {name: value for name, value in config.items() if name not in ("device", "checkpoint_minutes")}
+    bears["g_channel"] = run.shows_g
+    bears["env"] = {name: value for name, value in config["env"].items() if name != "threads"}
     if not run.tracks_control:
         warmup = run.spec.trains_policy and not run.spec.uses_score
         bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if warmup else {}

@@ -119,7 +119,7 @@ def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monke
 def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
     cell = tiny("a", "mega", 0)
     config = json.loads(json.dumps(to_dict(cell.config)))
-    elsewhere = {**config, "device": "cuda"}
+    elsewhere = {**config, "device": "cuda", "checkpoint_minutes": 9.0, "env": {**config["env"], "threads": 3}}
     older = {**config, "control": {name: value for name, value in config["control"].items() if name != "latent"}}
     changed = {**config, "control": {**config["control"], "H": 7}}
     newer = {**config, "unheard_of": 1}
