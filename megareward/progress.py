@@ -32,4 +32,5 @@ class Bar:
     def pace(done: int, of: int, seconds: float) -> str:
         if not done or done >= of:
             return f"{duration(seconds)} so far" if done < of else f"in {duration(seconds)}"
-        return f"{done / seconds:.3g}/s  {duration((of - done) * seconds / done)} left"
+        rate = f"{done / seconds:.3g}/s" if done > seconds else f"{seconds / done:.3g} s each"
+        return f"{rate}  {duration((of - done) * seconds / done)} left"

@@ -40,7 +40,7 @@ def test_a_terminal_has_one_line_that_renews_itself_and_ends(monkeypatch, at):
     lines = [line.strip() for line in text.split("\r")[1:]]
     assert lines == [
         "0 of 8 games  0m01s so far",  # nothing is known of the pace yet
-        "2 of 8 games  0.5/s  0m12s left",
+        "2 of 8 games  2 s each  0m12s left",
         "8 of 8 games  in 0m09s",
     ]
     assert text.count("\n") == 1
@@ -50,11 +50,15 @@ def test_a_terminal_has_one_line_that_renews_itself_and_ends(monkeypatch, at):
 def test_elsewhere_a_line_comes_now_and_then(monkeypatch, at):
     text = told(monkeypatch, at, False, [(1.0, 1), (16.0, 2), (20.0, 3), (32.0, 4), (33.0, 8)])
     assert text.splitlines() == [
-        "2 of 8 games  0.125/s  0m48s left",
-        "4 of 8 games  0.125/s  0m32s left",
+        "2 of 8 games  8 s each  0m48s left",
+        "4 of 8 games  8 s each  0m32s left",
         "8 of 8 games  in 0m33s",
     ]
 
 
 def test_short_work_says_nothing_where_nobody_watches(monkeypatch, at):
     assert told(monkeypatch, at, False, [(1.0, 1), (5.0, 8)]) == ""
+
+
+def test_fast_work_has_a_rate(monkeypatch, at):
+    assert told(monkeypatch, at, False, [(16.0, 40)], of=80) == "40 of 80 games  2.5/s  0m16s left\n"
