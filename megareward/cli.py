@@ -16,7 +16,7 @@ from megareward.control.config import ControlConfig
 from megareward.errors import RunError, UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.progress import Bar
-from megareward.quantities import parse_count, short_count
+from megareward.quantities import count, parse_count, short_count
 from megareward.rewards import METHODS, NoSettings, find_method
 from megareward.training.config import TrainConfig, env_config_class, with_preset, without_fast_paths
 
@@ -211,7 +211,7 @@ def evaluate(words: list[str]) -> int:
     low, high = min(result.scores), max(result.scores)
     print(
         f"{result.mean:.4g} +- {result.standard_error:.2g} (mean and standard error of {len(result.scores)} games, "
-        f"from {low:g} to {high:g}) at {short_count(result.frames)} frames of training"
+        f"from {low:g} to {high:g}) at {count(result.frames)} frames of training"
     )
     return 0
 
