@@ -68,10 +68,8 @@ def draw_curves(by_game: dict[str, list[dict[str, Any]]], path: Path) -> list[Pa
     columns = min(len(by_game), 2)
     rows = -(-len(by_game) // columns)
     with plt.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "pdf.fonttype": 42}):
-        figure, grid = plt.subplots(
-            rows, columns, figsize=(6.6 * columns if columns == 1 else 5.4 * columns, 3.5 * rows), squeeze=False,
-            layout="constrained",
-        )  # fmt: skip
+        size = (5.6 * columns + 1.0, 3.5 * rows)
+        figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
         for axes in grid.flat[len(by_game) :]:
             axes.set_visible(False)
         for axes, (game, records) in zip(grid.flat, by_game.items(), strict=False):
