@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 import tyro
 
+from megareward.analysis.intervals import interval
 from megareward.analysis.published import published, published_score
 from megareward.errors import RunError, UsageError
-from megareward.quantities import short_count
+from megareward.quantities import count, short_count
 from megareward.training.config import RECENT
 from megareward.training.run_folder import RunFolder
 
 LEDGER = Path("results") / "runs"
+RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari", "atari-long")))
+NEEDED = {"game", "method", "seed", "frames", "score", "curve", "config"}
 CURVE_POINTS = 200
 
 
@@ -34,8 +37,8 @@ class AddArgs:
 class TableArgs:
     """Tabulate the recorded runs beside published scores."""
 
-    ledger: Path = LEDGER
-    """Folder of the ledger."""
+    records: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Records, or folders that hold them. [default: the ledger and the experiments on Atari, under results/]"""
 
 
 def command(words: list[str], parse: Callable[..., Any]) -> int:
@@ -43,7 +46,8 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
         args = parse(AddArgs, words[1:], "results add")
         print(f"Wrote {add_run(args.run, args.ledger)}.")
         return 0
-    print(table(parse(TableArgs, words, "results").ledger))
+    args = parse(TableArgs, words, "results")
+    print(table(read_records(args.records or usual_records())))
     return 0
 
 
@@ -112,8 +116,20 @@ def dump(summary: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def load(ledger: Path) -> list[dict[str, Any]]:
-    return [read_record(path) for path in sorted(ledger.glob("*/*.json"))]
+def read_records(places: Iterable[Path]) -> list[dict[str, Any]]:
+    """Every record of a run in these files and folders, by path; other JSON is passed over."""
+    files: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; name records or folders that hold some, such as {LEDGER}.")
+        files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
+    records = map(read_record, files)
+    return [record for record in records if isinstance(record, dict) and record.keys() >= NEEDED]
+
+
+def usual_records() -> list[Path]:
+    """Where records of whole games lie, as far as there are any."""
+    return [place for place in RECORDS if place.exists()]
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -124,28 +140,58 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
+def length(record: dict[str, Any]) -> str:
+    """How long a run trained; one that is not over yet says so."""
+    planned = count(record["config"]["frames"])
+    return planned if record.get("finished", True) else f"{count(record['frames'])} of {planned}"
+
+
+# The table -----------------------------------------------------------------------------------------------------------
+
+
 COLUMNS = ("random", "ppo/schulman2017", "paper/mega", "human/mnih2015")
 
 
-def table(ledger: Path) -> str:
-    """One line per game, method and length; the mean over the seeds; published scores beside it."""
-    runs = load(ledger)
-    if not runs:
-        return f"No runs are recorded in {ledger} yet; `megareward results add RUN` records one."
-    groups: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
-    for run in runs:
-        groups[run["game"], run["method"], run["frames"]].append(run)
-    head = ["game", "method", "frames", "seeds", "score", *COLUMNS]
+def table(records: list[dict[str, Any]]) -> str:
+    """One line per game, method and length: the mean over the seeds, whole games, published scores."""
+    if not records:
+        return "No runs are recorded yet; `megareward results add RUN` records one."
+    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    for record in records:
+        reached = record["config"]["frames"] if record.get("finished", True) else record["frames"]
+        groups[record["game"], record["method"], reached, length(record)].append(record)
+    head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS]
     rows = [head]
-    for (game, method, frames), members in sorted(groups.items()):
-        scores = [run["score"] for run in members]
-        spread = f" +- {np.std(scores, ddof=1) / np.sqrt(len(scores)):.2g}" if len(scores) > 1 else ""
+    for (game, method, _, frames), members in sorted(groups.items()):
         others = [published_score(column, game) for column in COLUMNS]
         rows.append(
-            [game, method, f"{frames / 1e6:.3g}M", str(len(members)), f"{np.mean(scores):.4g}{spread}"]
+            [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]
             + ["" if other is None else f"{other:g}" for other in others]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    sources = [f"{column}: {published()[column].source}" for column in COLUMNS]
-    return "\n".join([*lines, "", "score: mean raw score of the last 50 finished games of training", *sources])
+    explained = [
+        "score: mean raw score of the last 50 finished games of training, over the seeds; 95% bootstrap interval",
+        "whole games: what `megareward eval` found last; mean and standard error over the games of one run",
+        *(f"{column}: {published()[column].source}" for column in COLUMNS),
+    ]
+    return "\n".join([*lines, "", *explained])
+
+
+def over_seeds(members: list[dict[str, Any]]) -> str:
+    """One seed says nothing about spread, so it gets no interval."""
+    scores = [record["score"] for record in members]
+    if len(scores) == 1:
+        return f"{scores[0]:.4g}"
+    low, high = interval(scores)
+    return f"{np.mean(scores):.4g} [{low:.4g}, {high:.4g}]"
+
+
+def whole_games(members: list[dict[str, Any]]) -> str:
+    """The last evaluation of the last seed that has one."""
+    for record in reversed(members):
+        if record.get("evaluations"):
+            scores = record["evaluations"][-1]["scores"]
+            error = f" +- {np.std(scores, ddof=1) / np.sqrt(len(scores)):.2g}" if len(scores) > 1 else ""
+            return f"{np.mean(scores):.4g}{error}"
+    return ""

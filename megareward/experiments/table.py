@@ -7,18 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from megareward.analysis.intervals import interval
 from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import is_done, record_path
 
-RESAMPLES = 10_000
 AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
-
-
-def interval(scores: list[float], seed: int = 0) -> tuple[float, float]:
-    """95% bootstrap interval of the mean over seeds."""
-    draws = np.random.default_rng(seed).choice(scores, (RESAMPLES, len(scores)))
-    low, high = np.percentile(draws.mean(1), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[float]]:

@@ -12,7 +12,6 @@ from megareward.errors import UsageError, suggestion
 from megareward.progress import Bar
 
 FIGURES = ("case-study", "curves")
-RECORDS = (Path("results") / "runs", Path("results") / "experiments" / "atari")
 LARGE = 25
 """Megabytes of a page that 10,000 steps of a usual game never reach; a screen full of noise does."""
 
@@ -74,8 +73,8 @@ class FigureArgs:
 class CurvesArgs:
     """Draw score against frames for recorded runs, as PNG and PDF: a panel per game, published scores beside them."""
 
-    records: tyro.conf.Positional[tuple[Path, ...]] = RECORDS
-    """Records, or folders that hold them."""
+    records: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Records, or folders that hold them. [default: those that `megareward results` shows]"""
     game: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Only this game; may be given several times. [default: all that have records]"""
     out: Path = Path("curves")
@@ -174,9 +173,10 @@ def _case_study(words: list[str], parse: Callable[..., Any]) -> int:
 
 def _curves(words: list[str], parse: Callable[..., Any]) -> int:
     args: CurvesArgs = parse(CurvesArgs, words, "figure curves")
-    from megareward.viewer.curves import choose, draw_curves, read_records
+    from megareward.analysis.results import read_records, usual_records
+    from megareward.viewer.curves import choose, draw_curves
 
-    paths = draw_curves(choose(read_records(args.records), args.game), args.out)
+    paths = draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)
     print(f"Drew {' and '.join(map(str, paths))}.")
     return 0
 

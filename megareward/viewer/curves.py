@@ -1,11 +1,10 @@
 """Score against frames for recorded runs, a panel per game, beside published scores. Only records are read, no runs."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published, published_score
-from megareward.analysis.results import read_record
+from megareward.analysis.results import length
 from megareward.envs.games import resolve_game, title
 from megareward.errors import UsageError
 from megareward.quantities import count
@@ -20,19 +19,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "random": ("#8a8f98", "-"),
 }
 """Colour and dash by method."""
-NEEDED = {"game", "method", "seed", "frames", "curve", "config"}
 LEVELS = {"paper/mega": "mega-reward in the paper", "human/mnih2015": "human", "random": "random play"}
-
-
-def read_records(places: Iterable[Path]) -> list[dict[str, Any]]:
-    """Every record with a curve in these files and folders, by path."""
-    files: list[Path] = []
-    for place in places:
-        if not place.exists():
-            raise UsageError(f"{place} does not exist; name records or folders that hold some, such as results/runs.")
-        files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
-    records = map(read_record, files)
-    return [record for record in records if isinstance(record, dict) and record.keys() >= NEEDED]
 
 
 def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
@@ -47,13 +34,6 @@ def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, l
         if game not in by_game:
             raise UsageError(f"No run on {game} is recorded; games with records: {', '.join(sorted(by_game))}.")
     return {game: by_game[game] for game in wanted}
-
-
-def label(record: dict[str, Any]) -> str:
-    """Who played and for how long; a run that is not over yet says so."""
-    planned = count(record["config"]["frames"])
-    length = planned if record.get("finished", True) else f"{count(record['frames'])} of {planned}"
-    return f"{record['method']}, {length}"
 
 
 def draw_curves(by_game: dict[str, list[dict[str, Any]]], path: Path) -> list[Path]:
@@ -87,7 +67,7 @@ def _panel(axes: Any, game: str, records: list[dict[str, Any]]) -> None:
     labelled = set[str]()
     for record in sorted(records, key=lambda record: (-record["frames"], record["method"], record["seed"])):
         frames, scores = zip(*record["curve"], strict=True)
-        name = label(record)
+        name = f"{record['method']}, {length(record)}"
         is_long = record["frames"] > longest / 2
         colour, dashes = STYLES.get(record["method"], ("black", "-"))
         axes.plot(

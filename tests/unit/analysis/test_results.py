@@ -7,7 +7,7 @@ import pytest
 
 from megareward.analysis.published import published, published_score
 from megareward.analysis.report import describe_run, draw_curve
-from megareward.analysis.results import COLUMNS, CURVE_POINTS, add_run, curve, load, table
+from megareward.analysis.results import COLUMNS, CURVE_POINTS, add_run, curve, read_records, table
 from megareward.envs.games import atari_games
 from megareward.errors import RunError, UsageError
 from megareward.training.config import RECENT, TrainConfig
@@ -45,7 +45,7 @@ def test_a_run_becomes_one_small_file_with_all_that_a_reader_needs(tmp_path):
 def test_recording_a_run_again_replaces_its_file(tmp_path):
     run = finished_run(tmp_path / "run", [1.0])
     assert add_run(run, tmp_path / "ledger") == add_run(run, tmp_path / "ledger")
-    assert len(load(tmp_path / "ledger")) == 1
+    assert len(read_records([tmp_path / "ledger"])) == 1
 
 
 @pytest.mark.parametrize(("commit", "name"), [("0123456+", "0123456"), ("0123456789+", "01234567"), (None, "unknown")])
@@ -71,7 +71,7 @@ def test_a_file_of_the_ledger_that_is_no_json_is_named(tmp_path):
     (tmp_path / "pong").mkdir()
     (tmp_path / "pong" / "broken.json").write_text("{")
     with pytest.raises(RunError, match=r"broken\.json"):
-        load(tmp_path)
+        read_records([tmp_path])
 
 
 # The curve -----------------------------------------------------------------------------------------------------------
@@ -109,21 +109,30 @@ def test_the_table_averages_over_seeds_and_shows_published_scores_beside(tmp_pat
     for seed, score in enumerate((10.0, 14.0)):
         add_run(finished_run(tmp_path / f"run{seed}", [score] * 4, seed=seed), tmp_path / "ledger")
     add_run(finished_run(tmp_path / "other", [1.0] * 2, game="mini-pong"), tmp_path / "ledger")
-    head, mini, pong = table(tmp_path / "ledger").splitlines()[:3]
-    assert head.split()[:5] == ["game", "method", "frames", "seeds", "score"]
-    assert mini.split() == ["mini-pong", "extrinsic", "0.002M", "1", "1"]
-    assert pong.split()[:7] == ["pong", "extrinsic", "0.004M", "2", "12", "+-", "2"]
+    head, mini, pong = table(read_records([tmp_path / "ledger"])).splitlines()[:3]
+    assert head.split()[:7] == ["game", "method", "frames", "seeds", "score", "whole", "games"]
+    assert mini.split() == ["mini-pong", "extrinsic", "2k", "1", "1"]
+    assert pong.split()[:7] == ["pong", "extrinsic", "4k", "2", "12", "[10,", "14]"]
     assert pong.split()[7:] == [f"{published_score(column, 'pong'):g}" for column in COLUMNS]
 
 
 def test_runs_of_other_lengths_are_not_averaged_together(tmp_path):
     for n in (1, 2):
         add_run(finished_run(tmp_path / f"run{n}", [1.0] * n), tmp_path / "ledger")
-    assert table(tmp_path / "ledger").count("\npong ") == 2
+    assert table(read_records([tmp_path / "ledger"])).count("\npong ") == 2
+
+
+def test_whole_games_and_unfinished_runs_are_told(tmp_path):
+    run = finished_run(tmp_path / "run", [1.0, 2.0], frames=80_000_000)
+    for scores in ([0.0, 0.0], [10.0, 14.0]):
+        RunFolder(run).append("eval.jsonl", {"frames": 2000, "scores": scores})
+    add_run(run, tmp_path / "ledger")
+    line = table(read_records([tmp_path / "ledger"])).splitlines()[1]
+    assert line.split()[:9] == ["pong", "extrinsic", "2k", "of", "80M", "1", "1.5", "12", "+-"]
 
 
 def test_an_empty_ledger_says_how_to_fill_it(tmp_path):
-    assert "`megareward results add RUN` records one" in table(tmp_path)
+    assert "`megareward results add RUN` records one" in table(read_records([tmp_path]))
 
 
 # Published numbers ---------------------------------------------------------------------------------------------------

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from megareward.analysis.results import length, read_records
 from megareward.cli import main
 from megareward.errors import RunError, UsageError
-from megareward.viewer.curves import STYLES, choose, draw_curves, label, read_records
+from megareward.viewer.curves import STYLES, choose, draw_curves
 
 
 def record(game: str = "pong", method: str = "mega", frames: int = 10_000_000, seed: int = 0, **more) -> dict:
-    points = [[frames // 2, -20.0], [frames, -15.5]]
+    score = -15.5
+    points = [[frames // 2, -20.0], [frames, score]]
     plan = {"frames": more.pop("planned", frames)}
-    return {"game": game, "method": method, "seed": seed, "frames": frames, "curve": points, "config": plan, **more}
+    about = {"game": game, "method": method, "seed": seed, "frames": frames, "score": score}
+    return {**about, "curve": points, "config": plan, **more}
 
 
 def kept(folder: Path, *records: dict) -> Path:
@@ -52,8 +55,8 @@ def test_what_cannot_be_drawn_is_refused_with_the_remedy(tmp_path):
 
 
 def test_a_run_that_is_not_over_says_so():
-    assert label(record(finished=True)) == "mega, 10M"
-    assert label(record(frames=71_598_080, planned=80_000_000, finished=False)) == "mega, 71.6M of 80M"
+    assert length(record(finished=True)) == "10M"
+    assert length(record(frames=71_598_080, planned=80_000_000, finished=False)) == "71.6M of 80M"
 
 
 def test_lines_differ_by_method_and_seeds_share_a_label_and_a_far_level_does_not_flatten(tmp_path, monkeypatch):

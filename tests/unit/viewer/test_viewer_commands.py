@@ -62,7 +62,7 @@ def test_report_makes_the_missing_case_study_if_asked(tmp_path, capsys):
         ("figure", "Which figure? `megareward figure NAME`; figures: case-study, curves."),
         ("figure case-studdy", "There is no figure 'case-studdy'. Did you mean case-study?"),
         ("figure case-study --run nowhere", "nowhere does not exist"),
-        ("figure curves", "results/runs does not exist; name records or folders that hold some"),
+        ("figure curves nowhere", "nowhere does not exist; name records or folders that hold some"),
         ("report", "Which run? `megareward report RUN...`"),
         ("report nowhere", "nowhere does not exist"),
     ],
