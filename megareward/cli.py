@@ -209,9 +209,10 @@ def evaluate(words: list[str]) -> int:
         progress=Bar("games"),
     )
     low, high = min(result.scores), max(result.scores)
+    cut = f", {result.cut} of them cut by the time limit" if result.cut else ""
     print(
         f"{result.mean:.4g} +- {result.standard_error:.2g} (mean and standard error of {len(result.scores)} games, "
-        f"from {low:g} to {high:g}) at {count(result.frames)} frames of training"
+        f"from {low:g} to {high:g}{cut}) at {count(result.frames)} frames of training"
     )
     return 0
 

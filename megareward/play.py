@@ -26,7 +26,8 @@ def main() -> int:
     begun = time.monotonic()
     config = with_preset(TrainConfig(method="mega", game=GAME, frames=FRAMES), "auto")
     device = pick_device("auto")
-    random_score = float(np.mean(play(replace(config, method="random", reward=None), None, EPISODES, device=device)))
+    games = play(replace(config, method="random", reward=None), None, EPISODES, device=device)
+    random_score = float(np.mean([game.score for game in games]))
     print(
         f"Random play on {GAME} scores {random_score:.2f}. Training an agent by mega-reward, the score hidden from it; "
         "Ctrl-C stops and saves.",

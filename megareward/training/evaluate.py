@@ -18,7 +18,7 @@ from megareward.training.checkpoint import load_newest, part
 from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
 from megareward.training.run_folder import RunFolder
-from megareward.training.score_book import ScoreBook
+from megareward.training.score_book import Episode, ScoreBook
 from megareward.training.tracking import as_channel, make_tracker
 from megareward.types import Tensor
 
@@ -34,6 +34,8 @@ class Evaluation:
     seed: int
     greedy: bool
     scores: list[float]
+    cut: int
+    """How many of the games a time limit ended."""
 
     @property
     def mean(self) -> float:
@@ -62,8 +64,8 @@ def evaluate_run(
     folder = RunFolder.open(path)
     config = folder.config(warn)
     learnt, frames = newest_tensors(folder, warn)
-    scores = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
-    result = Evaluation(frames, seed, greedy, scores)
+    games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
+    result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games))
     folder.append("eval.jsonl", dataclasses.asdict(result))
     return result
 
@@ -151,12 +153,12 @@ def play(
     greedy: bool = False,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> list[float]:
-    """Raw scores of `episodes` games. Each environment owes a fixed number of them, so long games count fully."""
+) -> list[Episode]:
+    """`episodes` whole games. Each environment owes a fixed number of them, so long games count fully."""
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, book, scores = Player(config, learnt, N, seed, device, tracks=False), ScoreBook(N), list[float]()
+    player, book, games = Player(config, learnt, N, seed, device, tracks=False), ScoreBook(N), list[Episode]()
     try:
         player.begin()
         while owed.any():
@@ -164,8 +166,8 @@ def play(
             for episode in book.close(0, 0):
                 if owed[episode.env]:
                     owed[episode.env] -= 1
-                    scores.append(episode.score)
-            progress(len(scores), episodes)
+                    games.append(episode)
+            progress(len(games), episodes)
     finally:
         player.env.close()
-    return scores
+    return games

@@ -3,11 +3,13 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from megareward.cli import main
 from megareward.envs.interface import Step
 from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
@@ -82,7 +84,7 @@ def test_every_environment_owes_a_fixed_number_of_games_so_that_long_ones_count_
 ):
     monkeypatch.setattr(evaluate, "MAX_ENVS", 3)
     reports: list[tuple[int, int]] = []
-    scores = play(
+    played = play(
         CONFIG,
         weights(),
         episodes,
@@ -92,7 +94,7 @@ def test_every_environment_owes_a_fixed_number_of_games_so_that_long_ones_count_
         progress=lambda done, of: reports.append((done, of)),
     )
     by_env = {n: n * (5 * n + 2) for n in range(3)}  # the score tells whose game it was
-    assert Counter(scores) == {by_env[n]: quota for n, quota in enumerate(owed)}
+    assert Counter(game.score for game in played) == {by_env[n]: quota for n, quota in enumerate(owed)}
     assert reports[0] == (0, episodes)  # told at every step: the first game may take minutes
     assert reports == sorted(reports)
     assert reports[-1] == (episodes, episodes)
@@ -127,9 +129,9 @@ def test_without_weights_the_dice_play(games):
 
 
 def test_the_standard_error_needs_two_games():
-    assert Evaluation(0, 0, False, [1.0, 3.0]).standard_error == 1.0
-    assert math.isnan(Evaluation(0, 0, False, [1.0]).standard_error)
-    assert Evaluation(0, 0, False, [1.0, 3.0]).mean == 2.0
+    assert Evaluation(0, 0, False, [1.0, 3.0], 0).standard_error == 1.0
+    assert math.isnan(Evaluation(0, 0, False, [1.0], 0).standard_error)
+    assert Evaluation(0, 0, False, [1.0, 3.0], 0).mean == 2.0
 
 
 @pytest.mark.parametrize("bad", [{"episodes": 0}, {"episodes": 2, "seed": -1}, {"episodes": 2, "seed": 2**31}])
@@ -146,9 +148,18 @@ def test_a_trained_run_is_evaluated_and_remembers_it(tmp_path: Path):
     assert len(results[0].scores) == 4
     lines = [json.loads(line) for line in (folder.path / "eval.jsonl").read_text().splitlines()]
     assert lines == [
-        {"frames": 96, "seed": seed, "greedy": False, "scores": result.scores}
+        {"frames": 96, "seed": seed, "greedy": False, "scores": result.scores, "cut": result.cut}
         for seed, result in zip((5, 5, 6), results, strict=True)
     ]
+
+
+def test_games_that_a_time_limit_ends_are_counted(tmp_path: Path, capsys):
+    config = replace(CONFIG, env=PongConfig(points=100, max_steps=20))  # nobody makes 100 points in 20 steps
+    folder = start(config, tmp_path / "run", tensorboard=False, quiet=True)
+    assert evaluate_run(folder.path, 3, device=CPU).cut == 3
+    assert main(["eval", str(folder.path), "--episodes", "3"]) == 0
+    assert "3 games, from" in (out := capsys.readouterr().out)
+    assert "3 of them cut by the time limit" in out
 
 
 def test_a_run_without_a_checkpoint_cannot_be_evaluated(tmp_path: Path):
