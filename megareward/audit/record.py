@@ -95,7 +95,8 @@ def find_truth(
         return load_truth(path), path
     config = audited(config)
     finder = _mini_truth if config.is_mini else _atari_truth
-    player = Player(config, learnt if plan.policy == "trained" else None, plan.episodes, plan.seed, torch.device("cpu"))
+    agent = learnt if plan.policy == "trained" else None
+    player = Player(config, agent, plan.episodes, plan.seed, torch.device("cpu"), tracks=False)
     names, episodes = finder(config, plan, player, processes or os.cpu_count() or 1, progress)
     episodes = [episode for episode in episodes if len(episode.actions)]
     if not episodes:
