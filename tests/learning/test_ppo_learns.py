@@ -41,8 +41,9 @@ def test_ppo_with_the_score_as_reward_beats_random_play_at_mini_pong_by_a_wide_m
     config = with_preset(TrainConfig(method="extrinsic", game="mini-pong", frames=64_000, seed=0, device="cpu"), "mini")
     trainer = Trainer(config, CPU)
     train(trainer)
-    at_random = np.mean(play(replace(config, method="random", reward=None), None, 32, device=CPU))
-    learnt = np.mean(play(config, trainer.tensors(), 32, device=CPU))
+    dice = play(replace(config, method="random", reward=None), None, 32, device=CPU)
+    at_random = np.mean([game.score for game in dice])
+    learnt = np.mean([game.score for game in play(config, trainer.tensors(), 32, device=CPU)])
     assert at_random < -2.0
     assert learnt > 0.5
     assert learnt > at_random + 3.0
