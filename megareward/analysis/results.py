@@ -128,7 +128,7 @@ def read_records(places: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def usual_records() -> list[Path]:
-    """Where records of whole games lie, as far as there are any."""
+    """Where the records of Atari lie, as far as there are any."""
     return [place for place in RECORDS if place.exists()]
 
 
@@ -153,16 +153,17 @@ COLUMNS = ("random", "ppo/schulman2017", "paper/mega", "human/mnih2015")
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """One line per game, method and length: the mean over the seeds, whole games, published scores."""
+    """One line per game, method, length and settings: the mean over the seeds, whole games, published scores."""
     if not records:
         return "No runs are recorded yet; `megareward results add RUN` records one."
-    groups: dict[tuple[str, str, int, str], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str, int, str, str], list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         reached = record["config"]["frames"] if record.get("finished", True) else record["frames"]
-        groups[record["game"], record["method"], reached, length(record)].append(record)
+        settings = json.dumps({**record["config"], "seed": None, "device": None})  # runs of other settings are no seeds
+        groups[record["game"], record["method"], reached, length(record), settings].append(record)
     head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS]
     rows = [head]
-    for (game, method, _, frames), members in sorted(groups.items()):
+    for (game, method, _, frames, _), members in sorted(groups.items()):
         others = [published_score(column, game) for column in COLUMNS]
         rows.append(
             [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]

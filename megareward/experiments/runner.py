@@ -41,16 +41,15 @@ def is_of(config: dict[str, Any], cell: Cell) -> bool:
 
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
-    """Without those that change no number (where it trains, with how many emulator threads, how often it saves), and
-    without the control models' where none is trained, but for the length of the warm-up, which all methods share that
-    never see the score."""
+    """The settings without those that change no number (where it trains, with how many emulator threads, how often it
+    saves), and without the control models' where none is trained, but for the length of the warm-up, which all methods
+    share that never see the score."""
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in ("device", "checkpoint_minutes")}
     bears["g_channel"] = run.shows_g
     bears["env"] = {name: value for name, value in config["env"].items() if name != "threads"}
     if not run.tracks_control:
-        warmup = run.spec.trains_policy and not run.spec.uses_score
-        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if warmup else {}
+        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if run.plays_by_itself else {}
     return bears
 
 

@@ -93,10 +93,14 @@ class TrainConfig:
         return {"auto": not self.spec.uses_score, "yes": False, "no": True}[self.show_score]
 
     @property
+    def plays_by_itself(self) -> bool:
+        """Whether it learns to act and never sees the score."""
+        return self.spec.trains_policy and not self.spec.uses_score
+
+    @property
     def shows_g(self) -> bool:
         """Whether the policy sees g."""
-        plays_by_itself = self.spec.trains_policy and not self.spec.uses_score
-        return {"auto": plays_by_itself, "yes": self.spec.trains_policy, "no": False}[self.g_channel]
+        return {"auto": self.plays_by_itself, "yes": self.spec.trains_policy, "no": False}[self.g_channel]
 
     @property
     def tracks_control(self) -> bool:
@@ -116,9 +120,7 @@ class TrainConfig:
     @property
     def warmup_iterations(self) -> int:
         """Rollouts of random actions in which only models learn: the same for every method of the play protocol."""
-        if self.spec.uses_score or not self.spec.trains_policy:
-            return 0
-        return -(-self.control.warmup_steps // self.ppo.batch)
+        return -(-self.control.warmup_steps // self.ppo.batch) if self.plays_by_itself else 0
 
     @property
     def frames_per_iteration(self) -> int:

@@ -122,6 +122,13 @@ def test_runs_of_other_lengths_are_not_averaged_together(tmp_path):
     assert table(read_records([tmp_path / "ledger"])).count("\npong ") == 2
 
 
+def test_runs_of_other_settings_are_no_seeds_of_each_other(tmp_path):
+    for seed, show in ((0, "auto"), (1, "auto"), (2, "yes")):
+        add_run(finished_run(tmp_path / f"run{seed}", [1.0], seed=seed, show_score=show), tmp_path / "ledger")
+    lines = table(read_records([tmp_path / "ledger"])).splitlines()[1:3]
+    assert sorted(line.split()[3] for line in lines) == ["1", "2"]
+
+
 def test_whole_games_and_unfinished_runs_are_told(tmp_path):
     run = finished_run(tmp_path / "run", [1.0, 2.0], frames=80_000_000)
     for scores in ([0.0, 0.0], [10.0, 14.0]):
