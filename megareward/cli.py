@@ -29,7 +29,7 @@ Agents that learn to play by seeking control.
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true
   watch RUN        see what a run controls: a page that opens in any browser, and clips
-  figure NAME      draw a figure of the paper: case-study --run RUN
+  figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods

@@ -34,10 +34,10 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         found = scores.get((row, column))
         if not found:
             return "-"
+        seeds = "" if len(found) == experiment.seeds else f", {count_of_seeds(len(found))}"
         if len(found) == 1:
-            return f"{found[0]:.2f}, 1 seed"  # which says nothing about spread
+            return f"{found[0]:.2f}{seeds}"
         low, high = interval(found)
-        seeds = "" if len(found) == experiment.seeds else f", {len(found)} seeds"
         return f"{np.mean(found):.2f} [{low:.2f}, {high:.2f}]{seeds}"
 
     columns = list(experiment.columns)
@@ -47,11 +47,18 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         *(f"| {row} | {' | '.join(shown(row, column) for column in columns)} |" for row in experiment.rows),
     ]
     frames = cells[0].config.frames
+    seeds = "one seed, which says nothing about spread"
+    if experiment.seeds > 1:
+        seeds = f"mean over {experiment.seeds} seeds with 95% bootstrap intervals over the seeds"
     note = (
-        f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, mean over "
-        f"{experiment.seeds} seeds with 95% bootstrap intervals over the seeds. Every run is a file beside this table."
+        f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, {seeds}. "
+        "Every run is a file beside this table."
     )
     return "\n".join([*lines, "", note, ""])
+
+
+def count_of_seeds(number: int) -> str:
+    return "1 seed" if number == 1 else f"{number} seeds"
 
 
 def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:

@@ -1,0 +1,134 @@
+"""What README and docs say can be checked: tables are those of the records, files and headings they name are there,
+commands they print are understood."""
+
+import contextlib
+import functools
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from megareward.cli import COMMANDS, main
+from megareward.experiments.plans import EXPERIMENTS
+from megareward.experiments.table import markdown
+
+ROOT = Path(__file__).parents[2]
+RECORDS = ROOT / "results" / "experiments"
+PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+RECORDED = [name for name in EXPERIMENTS if (RECORDS / name / "table.md").exists()]
+
+
+def every(pattern: str, page: str) -> list[str]:
+    return re.findall(pattern, PAGES[page])
+
+
+def tables(page: str) -> list[list[str]]:
+    """The lines of every table on a page."""
+    return [block.strip().splitlines() for block in every(r"(?m)(?:^\|.*\n)+", page)]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_table_is_that_of_its_records(name):
+    experiment = EXPERIMENTS[name]
+    device = "cuda" if name.startswith(("atari", "maps", "parity")) else "cpu"
+    cells = experiment.cells(None, None, device)
+    assert (RECORDS / name / "table.md").read_text() == markdown(experiment, cells, RECORDS / name)
+
+
+@pytest.mark.parametrize("name", ["mini-games", "forms", "atari"])
+def test_a_table_on_a_page_is_the_recorded_one(name):
+    """A page may add rows, such as published scores; rows without a single run are left out there."""
+    shown = [table for page in PAGES for table in tables(page) if table[0].startswith(f"| {name} |")]
+    assert len(shown) == 1
+    recorded = [line for line in (RECORDS / name / "table.md").read_text().splitlines() if line.startswith("|")]
+    made = [line for line in recorded if not re.fullmatch(r"\| [^|]+ \|( - \|)+", line)]
+    assert [line for line in shown[0] if line in made] == made
+
+
+def test_the_page_about_maps_has_the_recorded_numbers():
+    """docs/audit.md prints .993 for 0.993 and calls the rows by other names."""
+    rows = {
+        "ours": "default",
+        "ours before D22": "before-D22",
+        "released code": "released",
+        "paper, literally": "paper",
+    }
+    scores = {"direct, AUROC": "direct_auroc", "g, AUROC": "g_auroc", "g, rank correlation": "g_spearman"}
+    games = ("pong", "breakout", "demon_attack", "freeway", "seaquest")
+    [table] = [
+        t for t in tables("docs/audit.md") if t[0] == "| | | Pong | Breakout | DemonAttack | Freeway | Seaquest |"
+    ]
+    score, compared = "", 0
+    for line in table[2:]:
+        first, row, *cells = [cell.strip().replace("*", "") for cell in line.strip("|").split("|")]
+        score = scores.get(first, score)
+        for game, cell in zip(games, cells, strict=True):
+            if row not in rows or not re.match(r"-?\.\d", cell):
+                continue
+            found = json.loads((RECORDS / "maps" / f"{rows[row]}-on-{game}-s0.json").read_text())["audit"]["scores"][
+                score
+            ]
+            numbers = re.findall(r"-?\.\d+", cell)
+            for number, name in zip(numbers, ("mean", "low", "high"), strict=False):
+                digits = len(number.split(".")[1])
+                assert float(number) == pytest.approx(found[name], abs=0.5001 * 10**-digits), (row, game, score)
+                compared += 1
+    assert compared > 100
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page):
+    named = [path for path in every(r"`(results/[\w./-]+)`", page) if "NAME" not in path]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in every(r"\]\(([^)\s]+)\)", page):
+        if target.startswith("http"):
+            continue
+        path, _, heading = target.partition("#")
+        linked = (ROOT / page).parent / path if path else ROOT / page
+        assert linked.exists(), target
+        if heading:
+            headings = re.findall(r"(?m)^#+ (.*)$", linked.read_text())
+            assert heading in {anchor(text) for text in headings}, target
+
+
+def anchor(heading: str) -> str:
+    """As GitHub makes it: lower case, no punctuation, spaces as hyphens."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_a_page_prints_are_understood(page):
+    """Every command is there, and knows every option that is given to it."""
+    inline = every(r"`(megareward [a-z][^`\n]*)`", page)
+    blocks = every(r"(?m)^(?: {4})?(megareward [a-z].*)$", page)
+    for printed in [*inline, *blocks]:
+        words = shlex.split(printed, comments=True)[1:]
+        assert words[0] in COMMANDS, printed
+        known = help_of(*named_part(words))
+        unknown = [word for word in words if word.startswith("--") and f"{word.split('=')[0]} " not in known]
+        assert not unknown, f"{printed}: {unknown}"
+
+
+def named_part(words: list[str]) -> list[str]:
+    """The words that choose what `--help` explains: the command and, where it has kinds, which one."""
+    if words[0] == "train":
+        method = words[1] if len(words) > 1 and words[1].islower() else "mega"
+        game = words[words.index("--game") + 1] if "--game" in words else "mini-pong"
+        return ["train", method, "--game", game if game.islower() else "mini-pong"]
+    has_kinds = words[0] in ("figure", "bench") or words[:2] == ["results", "add"]
+    return words[: 2 if has_kinds else 1]
+
+
+@functools.cache
+def help_of(*words: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    return out.getvalue().replace("│", " ").replace(",", " ") + " --help "
