@@ -9,6 +9,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from megareward.cli import COMMANDS, main
@@ -77,6 +78,18 @@ def test_the_page_about_maps_has_the_recorded_numbers():
                 assert float(number) == pytest.approx(found[name], abs=0.5001 * 10**-digits), (row, game, score)
                 compared += 1
     assert compared > 100
+
+
+@pytest.mark.parametrize("method", ["mega", "rnd"])
+def test_the_long_runs_are_told_as_they_are_recorded(method):
+    record = json.loads((RECORDS / "atari-long" / f"{method}-on-breakout-s0.json").read_text())
+    games = record["evaluations"][-1]
+    scores = np.array(games["scores"])
+    mean, error = scores.mean(), scores.std(ddof=1) / len(scores) ** 0.5
+    spread = f"{scores.min():g}, {scores.max():g}, {np.median(scores):g}"
+    row = f"| {method} | {record['score']:.1f} | {mean:.1f} +- {error:.1f} | {spread} | {games['cut']} |"
+    assert row in PAGES["docs/results.md"]
+    assert f"{mean:.0f} +- {error:.0f}" in PAGES["README.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)
