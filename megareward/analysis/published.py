@@ -25,4 +25,6 @@ def published() -> dict[str, Published]:
 
 
 def published_score(column: str, game: str) -> float | None:
-    return published()[column].scores.get(game)
+    """None where nobody has published it."""
+    found = published().get(column)
+    return found.scores.get(game) if found else None

@@ -149,7 +149,7 @@ def length(record: dict[str, Any]) -> str:
 # The table -----------------------------------------------------------------------------------------------------------
 
 
-COLUMNS = ("random", "ppo/schulman2017", "paper/mega", "human/mnih2015")
+COLUMNS = ("random", "human/mnih2015", "ppo/schulman2017", "paper/mega")
 
 
 def table(records: list[dict[str, Any]]) -> str:
@@ -161,10 +161,10 @@ def table(records: list[dict[str, Any]]) -> str:
         reached = record["config"]["frames"] if record.get("finished", True) else record["frames"]
         settings = json.dumps({**record["config"], "seed": None, "device": None})  # runs of other settings are no seeds
         groups[record["game"], record["method"], reached, length(record), settings].append(record)
-    head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS]
+    head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS, "paper/same"]
     rows = [head]
     for (game, method, _, frames, _), members in sorted(groups.items()):
-        others = [published_score(column, game) for column in COLUMNS]
+        others = [published_score(column, game) for column in (*COLUMNS, f"paper/{method}")]
         rows.append(
             [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]
             + ["" if other is None else f"{other:g}" for other in others]
@@ -175,6 +175,7 @@ def table(records: list[dict[str, Any]]) -> str:
         "score: mean raw score of the last 50 finished games of training, over the seeds; 95% bootstrap interval",
         "whole games: what `megareward eval` found last; mean and standard error over the games of one run",
         *(f"{column}: {published()[column].source}" for column in COLUMNS),
+        "paper/same: there, the method of this row",
     ]
     return "\n".join([*lines, "", *explained])
 

@@ -116,6 +116,13 @@ def test_the_table_averages_over_seeds_and_shows_published_scores_beside(tmp_pat
     assert pong.split()[7:] == [f"{published_score(column, 'pong'):g}" for column in COLUMNS]
 
 
+def test_a_method_of_the_paper_stands_beside_the_papers_number_for_it(tmp_path):
+    record = add_run(finished_run(tmp_path / "run", [1.0] * 2), tmp_path / "ledger")
+    rnd = json.loads(record.read_text()) | {"method": "rnd"}
+    assert table([rnd]).splitlines()[1].split()[-1] == f"{published_score('paper/rnd', 'pong'):g}"
+    assert published_score("paper/nobody", "pong") is None
+
+
 def test_runs_of_other_lengths_are_not_averaged_together(tmp_path):
     for n in (1, 2):
         add_run(finished_run(tmp_path / f"run{n}", [1.0] * n), tmp_path / "ledger")
