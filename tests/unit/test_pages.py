@@ -34,9 +34,7 @@ def tables(page: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_table_is_that_of_its_records(name):
     experiment = EXPERIMENTS[name]
-    device = "cuda" if name.startswith(("atari", "maps", "parity")) else "cpu"
-    cells = experiment.cells(None, None, device)
-    assert (RECORDS / name / "table.md").read_text() == markdown(experiment, cells, RECORDS / name)
+    assert (RECORDS / name / "table.md").read_text() == markdown(experiment, experiment.cells(), RECORDS / name)
 
 
 @pytest.mark.parametrize("name", ["mini-games", "forms", "atari"])
