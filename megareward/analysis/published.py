@@ -25,6 +25,5 @@ def published() -> dict[str, Published]:
 
 
 def published_score(column: str, game: str) -> float | None:
-    """None where nobody has published it."""
-    found = published().get(column)
-    return found.scores.get(game) if found else None
+    """None where the column lacks the game."""
+    return published()[column].scores.get(game)

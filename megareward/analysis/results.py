@@ -14,7 +14,7 @@ from megareward.analysis.intervals import interval
 from megareward.analysis.published import published, published_score
 from megareward.errors import RunError, UsageError
 from megareward.quantities import count, short_count
-from megareward.training.config import RECENT
+from megareward.training.config import RECENT, bearing
 from megareward.training.run_folder import RunFolder
 
 LEDGER = Path("results") / "runs"
@@ -159,12 +159,13 @@ def table(records: list[dict[str, Any]]) -> str:
     groups: dict[tuple[str, str, int, str, str], list[dict[str, Any]]] = defaultdict(list)
     for record in records:
         reached = record["config"]["frames"] if record.get("finished", True) else record["frames"]
-        settings = json.dumps({**record["config"], "seed": None, "device": None})  # runs of other settings are no seeds
+        settings = json.dumps(bearing({**record["config"], "seed": None}))  # runs of other settings are no seeds
         groups[record["game"], record["method"], reached, length(record), settings].append(record)
     head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS, "paper/same"]
     rows = [head]
     for (game, method, _, frames, _), members in sorted(groups.items()):
-        others = [published_score(column, game) for column in (*COLUMNS, f"paper/{method}")]
+        others = [published_score(column, game) for column in COLUMNS]
+        others.append(published_score(f"paper/{method}", game) if f"paper/{method}" in published() else None)
         rows.append(
             [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]
             + ["" if other is None else f"{other:g}" for other in others]

@@ -12,7 +12,7 @@ from typing import Any
 
 from megareward.analysis.results import summarise, write_summary
 from megareward.experiments.plans import Cell
-from megareward.training.config import TrainConfig, to_dict
+from megareward.training.config import bearing, to_dict
 from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
 from megareward.training.run_folder import RunFolder
@@ -38,19 +38,6 @@ def is_of(config: dict[str, Any], cell: Cell) -> bool:
     """Whether these are the settings of this cell, as far as they bear on what is learnt."""
     config, wanted = (bearing(json.loads(json.dumps(c))) for c in (config, to_dict(cell.config)))  # JSON: lists only
     return agrees(config, wanted)
-
-
-def bearing(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings without those that change no number (where it trains, with how many emulator threads, how often it
-    saves), and without the control models' where none is trained, but for the length of the warm-up, which all methods
-    share that never see the score."""
-    run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
-    bears = {name: value for name, value in config.items() if name not in ("device", "checkpoint_minutes")}
-    bears["g_channel"] = run.shows_g
-    bears["env"] = {name: value for name, value in config["env"].items() if name != "threads"}
-    if not run.tracks_control:
-        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if run.plays_by_itself else {}
-    return bears
 
 
 def agrees(recorded: Any, wanted: Any) -> bool:

@@ -21,6 +21,9 @@ from megareward.rewards.settings import MegaConfig
 CONFIG_VERSION = 1
 """Rises when a config file of an older version can no longer be read."""
 
+NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
+"""Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
+
 RECENT = 50
 """Finished games averaged for the score that is shown and reported (paper: the last 50)."""
 
@@ -230,6 +233,19 @@ def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
 
 def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
+
+
+def bearing(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, and
+    without the control models' where none is trained, but for the length of the warm-up, which all methods share that
+    never see the score."""
+    run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
+    bears = {name: value for name, value in config.items() if name not in NO_BEARING}
+    bears["g_channel"] = run.shows_g
+    bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
+    if not run.tracks_control:
+        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if run.plays_by_itself else {}
+    return bears
 
 
 def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:

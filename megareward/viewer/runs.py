@@ -9,11 +9,11 @@ import numpy as np
 
 from megareward.analysis.results import curve, shown_method
 from megareward.errors import RunError, UsageError
-from megareward.training.config import RECENT, TrainConfig, to_dict, with_preset
+from megareward.training.config import NO_BEARING, RECENT, TrainConfig, to_dict, with_preset
 from megareward.training.run_folder import RunFolder
 from megareward.viewer.charts import Line
 
-NOT_THE_EXPERIMENT = ("seed", "device", "checkpoint_minutes")
+NOT_THE_EXPERIMENT = ("seed", *NO_BEARING)
 """Settings in which runs of one experiment may differ."""
 FEWEST = 10
 """Games before a curve begins; the mean of fewer is wild."""

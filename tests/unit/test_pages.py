@@ -116,13 +116,16 @@ def anchor(heading: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_that_a_page_prints_are_understood(page):
-    """Every command is there, and knows every option that is given to it."""
+    """Every command, kind and experiment is there, and knows every option that is given to it."""
     inline = every(r"`(megareward [a-z][^`\n]*)`", page)
     blocks = every(r"(?m)^(?: {4})?(megareward [a-z].*)$", page)
     for printed in [*inline, *blocks]:
         words = shlex.split(printed, comments=True)[1:]
         assert words[0] in COMMANDS, printed
+        if words[0] == "experiment" and words[1:] and words[1].islower():
+            assert words[1] in EXPERIMENTS, printed
         known = help_of(*named_part(words))
+        assert "usage" in known, printed
         unknown = [word for word in words if word.startswith("--") and f"{word.split('=')[0]} " not in known]
         assert not unknown, f"{printed}: {unknown}"
 
