@@ -61,7 +61,7 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
     failed = []
     if not args.table:
         runs = args.runs / experiment.name
-        failed = run_all(chosen, runs, results, args.jobs or os.cpu_count() or 1)
+        failed = run_all(chosen, runs, results, args.jobs or os.cpu_count() or 1, whole_games=experiment.whole_games)
         if experiment.is_audit:
             from megareward.experiments.audits import audit_all
 

@@ -39,6 +39,8 @@ class Experiment:
     seeds: int = 3
     is_audit: bool = False
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
+    whole_games: int = 0
+    """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
 
     def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""
@@ -224,6 +226,23 @@ ATARI = Experiment(
     seeds=1,
 )
 
+PAPER_GAMES = (
+    *("seaquest", "bowling", "venture", "wizard_of_wor", "asterix", "robotank", "beam_rider", "battle_zone"),
+    *("kung_fu_master", "centipede", "pong", "air_raid", "double_dunk", "demon_attack", "berzerk", "breakout"),
+    *("jamesbond", "up_n_down"),
+)
+"""In the order of the paper's table."""
+
+PLAY = Experiment(
+    name="play",
+    question="How well does each reward play the paper's 18 games after an eighth of its frames?",
+    rows={name: method(name) for name in ("random", "mega", "rnd", "extrinsic")},
+    columns={name: atari(name) for name in PAPER_GAMES},
+    frames=10_000_000,
+    seeds=1,
+    whole_games=30,
+)
+
 ATARI_LONG = Experiment(
     name="atari-long",
     question="What does each reward lead to in the paper's 80M frames?",
@@ -280,7 +299,7 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-ALL = (MINI, FORMS, FLASH, ATARI, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+ALL = (MINI, FORMS, FLASH, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 

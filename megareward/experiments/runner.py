@@ -47,14 +47,16 @@ def agrees(recorded: Any, wanted: Any) -> bool:
     return bool(recorded == wanted)
 
 
-def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print) -> list[Cell]:
+def run_all(
+    cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print, whole_games: int = 0
+) -> list[Cell]:
     """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was."""
     left = [cell for cell in cells if not is_done(results, cell)]
     say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
     begun, failed = time.monotonic(), []
     pool = ThreadPoolExecutor(jobs)
     try:
-        futures = {pool.submit(run_one, cell, runs, results): cell for cell in left}
+        futures = {pool.submit(run_one, cell, runs, results, whole_games): cell for cell in left}
         for n, future in enumerate(as_completed(futures), 1):
             cell, trouble = futures[future], future.result()
             if trouble:
@@ -68,21 +70,28 @@ def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = 
     return failed
 
 
-def run_one(cell: Cell, runs: Path, results: Path) -> str:
-    """Train one cell to its end and record it. Returns what went wrong, if anything did."""
+def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
+    """Train one cell to its end, let it play some whole games, and record it. Returns what went wrong, if anything
+    did."""
     path = runs / cell.name
     if not path.exists():
         RunFolder.create(path, cell.config, provenance(pick_device(cell.config.device)))
     elif not is_of(to_dict(RunFolder.open(path).config()), cell):
         return f"{path} holds a run of other settings; move it away"
-    words = [sys.executable, "-m", "megareward.cli", "resume", str(path), "--no-tensorboard"]
+    commands = [["resume", str(path), "--no-tensorboard"]]
+    if whole_games:
+        commands.append(["eval", str(path), "--episodes", str(whole_games), "--device", cell.config.device])
     log = path / "log.txt"
-    with log.open("a") as output:
-        status = subprocess.run(
-            words, stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
-        ).returncode
-    if status:
-        return f"ended with status {status}: {last_line(log)} (all of it in {log})"
+    for words in commands:
+        with log.open("a") as output:
+            status = subprocess.run(
+                [sys.executable, "-m", "megareward.cli", *words],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"OMP_NUM_THREADS": "1"},
+            ).returncode
+        if status:
+            return f"ended with status {status}: {last_line(log)} (all of it in {log})"
     write_summary(summarise(path), record_path(results, cell))
     return ""
 
