@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from megareward.runs.provenance import provenance
 from megareward.training.config import RECENT, TrainConfig, with_preset
-from megareward.training.provenance import provenance
 from megareward.training.run import start
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,13 +17,13 @@ from pathlib import Path
 import torch
 
 from megareward.quantities import parse_count
+from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
 from megareward.training.config import TrainConfig, with_preset
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
-from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
-from megareward.training.run_folder import RunFolder
 
 
 def main() -> int:

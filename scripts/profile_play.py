@@ -15,8 +15,9 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from megareward.control import folded, pairs
-from megareward.play import FRAMES, GAME
+from megareward.cli.play import FRAMES, GAME
+from megareward.control import pairs
+from megareward.control.fast import folded
 from megareward.training.config import TrainConfig, with_preset
 from megareward.training.loop import Trainer
 

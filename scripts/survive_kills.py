@@ -21,8 +21,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from megareward.training.checkpoint import list_checkpoints, load_newest
-from megareward.training.run_folder import LOGS, RunFolder, is_run
+from megareward.runs.checkpoint import list_checkpoints, load_newest
+from megareward.runs.folder import LOGS, RunFolder, is_run
 
 PATIENCE = 120.0
 """Seconds to wait for a process to do anything at all."""

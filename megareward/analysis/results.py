@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import tyro
 
-from megareward.analysis.intervals import interval
 from megareward.analysis.published import published, published_score
 from megareward.errors import RunError, UsageError
 from megareward.quantities import count, short_count
+from megareward.runs.folder import RunFolder
+from megareward.statistics.bootstrap import interval
 from megareward.training.config import RECENT, bearing
-from megareward.training.run_folder import RunFolder
 
 LEDGER = Path("results") / "runs"
 RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari", "atari-long")))

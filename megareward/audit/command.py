@@ -14,8 +14,8 @@ import tyro
 from megareward.envs.atari_config import AtariConfig
 from megareward.errors import UsageError
 from megareward.progress import Bar
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig, env_config_class
-from megareward.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import torch
@@ -79,8 +79,8 @@ def audit(
     from megareward.audit.learnt import learnt_maps
     from megareward.audit.record import Plan, find_truth
     from megareward.audit.scores import score
+    from megareward.runs.provenance import provenance
     from megareward.training.evaluate import newest_tensors
-    from megareward.training.provenance import provenance
     from megareward.training.run import pick_device
 
     device, begun = pick_device(args.device), time.monotonic()
@@ -135,7 +135,7 @@ def load_models(config: TrainConfig, learnt: dict[str, Any], device: "torch.devi
     """The run's control models, if they can see and name what this game shows and does."""
     from megareward.control.models import ControlModels
     from megareward.envs.make import make_env
-    from megareward.training.checkpoint import part
+    from megareward.runs.checkpoint import part
 
     env = make_env(config.game, 1, config.env, hide_score=config.hides_score, device=device)
     models = ControlModels(config.control, env.frame_shape, env.n_actions, device)

@@ -6,7 +6,7 @@ import torch
 
 from megareward.audit.truth import Truth
 from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
+from megareward.observers.tracker import ControlTracker
 from megareward.types import Float, Tensor
 
 

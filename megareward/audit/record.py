@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from megareward.audit.atari_branches import Recording, branch_episodes
-from megareward.audit.branches import Branches
-from megareward.audit.truth import TRUTH_VERSION, Episode, Truth, load_truth, save_truth
+from megareward.audit.truth import TRUTH_VERSION, AuditedEpisode, Truth, load_truth, save_truth
 from megareward.control.grid import Grid
+from megareward.counterfactual.atari import RecordedEpisode, branch_episodes
+from megareward.counterfactual.mini import Branches
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini.base import MiniGame
 from megareward.errors import RunError, UsageError
@@ -108,7 +108,7 @@ def find_truth(
 
 def _mini_truth(
     config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
-) -> tuple[tuple[str, ...], list[Episode]]:
+) -> tuple[tuple[str, ...], list[AuditedEpisode]]:
     """Branches run beside the games."""
     env = player.env
     assert isinstance(env, MiniGame)
@@ -129,13 +129,13 @@ def _mini_truth(
     episodes = []
     for n, length in enumerate(lengths):
         shown, taken, found = (series[:, n] for series in columns)  # (T + 1, ...), actions (T,)
-        episodes.append(Episode(shown[:length].clone(), taken[: length - 1].clone(), found[:length].clone()))
+        episodes.append(AuditedEpisode(shown[:length].clone(), taken[: length - 1].clone(), found[:length].clone()))
     return env.action_names, episodes
 
 
 def _atari_truth(
     config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
-) -> tuple[tuple[str, ...], list[Episode]]:
+) -> tuple[tuple[str, ...], list[AuditedEpisode]]:
     """The vector emulator plays; clones of the plain one branch afterwards."""
     assert isinstance(config.env, AtariConfig)
     names = player.env.action_names
@@ -157,8 +157,8 @@ def _atari_truth(
     recordings = []
     for n, length in enumerate((~ended).sum(0).tolist()):
         own = shown[:length, n].copy(), taken[: length - 1, n].copy()
-        recordings.append(Recording(config.game, config.env, config.hides_score, int(seeds[n]), *own))
+        recordings.append(RecordedEpisode(config.game, config.env, config.hides_score, int(seeds[n]), *own))
     grid = (config.control.H, config.control.W)
     found = branch_episodes(recordings, grid, plan.lags, processes, progress)
     arrays = ((r.frames, r.actions, changed) for r, changed in zip(recordings, found, strict=True))
-    return names, [Episode(*map(torch.from_numpy, parts)) for parts in arrays]
+    return names, [AuditedEpisode(*map(torch.from_numpy, parts)) for parts in arrays]

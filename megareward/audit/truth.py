@@ -33,7 +33,7 @@ TRUTH_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Episode:
+class AuditedEpisode:
     """One episode as it was played, and what each action controlled in it."""
 
     frames: UInt8[Tensor, "T_plus_1 px_h px_w"]
@@ -63,7 +63,7 @@ class Truth:
     about: dict[str, Any]
     """What was asked: game, policy, seed, lags, frames, episodes, grid, environment; see `record.question`."""
     action_names: tuple[str, ...]
-    episodes: list[Episode]
+    episodes: list[AuditedEpisode]
 
     @property
     def frame_shape(self) -> tuple[int, int]:
@@ -118,5 +118,5 @@ def load_truth(path: Path) -> Truth:
         )
     n_episodes = len({name.split(".")[0] for name in tensors})
     fields = ("frames", "actions", "changed")
-    episodes = [Episode(**{name: tensors[f"{i}.{name}"] for name in fields}) for i in range(n_episodes)]
+    episodes = [AuditedEpisode(**{name: tensors[f"{i}.{name}"] for name in fields}) for i in range(n_episodes)]
     return Truth(header["about"], tuple(header["action_names"]), episodes)

@@ -46,10 +46,10 @@ from megareward.bench.control_variants import (
     frames_like_a_game,
     sharpen,
 )
+from megareward.control.learning.replay import Transitions
 from megareward.control.models import ControlModels
-from megareward.control.replay import Transitions
-from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError, suggestion
+from megareward.observers.tracker import ControlTracker
 from megareward.types import Tensor
 
 

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 
 from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.layers import full_precision
+from megareward.control.learning.replay import Transitions
 from megareward.control.models import ControlModels
 from megareward.control.pairs import all_pairs, attended_pairs
-from megareward.control.replay import Transitions
 from megareward.control.rtm import RTM, Interaction, RtmOutput
 from megareward.control.sparsemax import ATTENTIONS
 from megareward.types import Float, Int, Tensor

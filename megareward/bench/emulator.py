@@ -10,8 +10,8 @@ from megareward.envs.atari_config import AtariConfig
 from megareward.envs.games import resolve_game
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
+from megareward.runs.provenance import provenance
 from megareward.training.config import env_config_class
-from megareward.training.provenance import provenance
 
 
 def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from megareward.bench.emulator import play_randomly
-from megareward.training.checkpoint import save_checkpoint
+from megareward.runs.checkpoint import save_checkpoint
+from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
 from megareward.training.config import TrainConfig
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
-from megareward.training.provenance import provenance
-from megareward.training.run_folder import RunFolder
 
 NAMES = {
     "emulate": "emulator wait",

@@ -13,8 +13,8 @@ from megareward.envs.gymnasium_adapter import GymnasiumVector
 from megareward.envs.make import make_env
 from megareward.integration.gymnasium_wrapper import UPDATE_EVERY, IntrinsicRewardWrapper
 from megareward.rewards import find_method
+from megareward.runs.provenance import provenance
 from megareward.training.config import env_config_class
-from megareward.training.provenance import provenance
 
 
 @dataclass(frozen=True)

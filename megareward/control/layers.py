@@ -49,7 +49,7 @@ class NormLeaky(Fusable):
     def forward(self, x: Float[Tensor, "M positions_times_C"]) -> Float[Tensor, "M positions_times_C"]:
         statistics = (self.running_mean, self.running_var)
         if self.fused and self.training:
-            from megareward.control.fused_norm import norm_leaky  # needs Triton, which a CPU may not have
+            from megareward.control.fast.fused_norm import norm_leaky  # needs Triton, which a CPU may not have
 
             return norm_leaky(x, self.weight, self.bias, *statistics, self.momentum, self.eps, LEAK)
         rows = x.reshape(-1, len(self.weight))  # (M * positions, C)

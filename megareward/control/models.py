@@ -9,19 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from megareward import graphs
 from megareward.control.adm import ADM, entropy
 from megareward.control.background import Background
 from megareward.control.config import ControlConfig, Switch
-from megareward.control.folded import FoldedAttention
+from megareward.control.fast.folded import FoldedAttention
 from megareward.control.grid import Grid
 from megareward.control.layers import choose_execution
-from megareward.control.lesson import Lesson
+from megareward.control.learning.pending_update import PendingUpdate
+from megareward.control.learning.replay import ReplayBuffer, Transitions
 from megareward.control.observation import Normaliser, anchor_noise, cell_rows, cells_to_draw
-from megareward.control.replay import Replay, Transitions
 from megareward.control.rtm import RTM
-from megareward.dice import set_dice
+from megareward.cuda import graphs
 from megareward.errors import UsageError
+from megareward.rng import set_rng_state
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
@@ -76,14 +76,16 @@ class ControlModels:
         self.optimiser = torch.optim.Adam(
             self.modules.parameters(), config.learning_rate, config.betas, fused=True, capturable=on_gpu
         )
-        self.replay = Replay(config.replay, config.rtm.stack, n_actions)
+        self.replay = ReplayBuffer(config.replay, config.rtm.stack, n_actions)
         self.draws = torch.Generator().manual_seed(seed)
         self.noise = torch.Generator(self.device).manual_seed(seed + 1)
         # A gradient step reads its batch from a fixed place, so that it can be a CUDA graph.
         self._batch: Transitions | None = None
         self._chance: Chance | None = None
-        aside = graphs.Aside(self.optimiser, lambda: list(self.modules.buffers()))
-        self._gradient_step = graphs.Replay(self._one_gradient_step, enabled=True, before=aside.put, after=aside.back)
+        snapshot = graphs.TrainingSnapshot(self.optimiser, lambda: list(self.modules.buffers()))
+        self._gradient_step = graphs.CapturedFunction(
+            self._one_gradient_step, enabled=True, before=snapshot.save, after=snapshot.restore
+        )
 
     def update(
         self,
@@ -110,7 +112,7 @@ class ControlModels:
         first: Bool[Tensor, "L N"],
         first_here: Bool[Tensor, "T N"] | None = None,
         log_policy: Float[Tensor, "T N A"] | None = None,
-    ) -> Lesson:
+    ) -> PendingUpdate:
         """Like `update`, but the gradient steps are left to the caller. `first_here`: the newest T rows of `first`, if
         they are known on the CPU."""
         self.replay.add(frames, actions, first, log_policy, first_here)
@@ -120,7 +122,7 @@ class ControlModels:
         batches: list[Tensor] = []
         for _ in range(self.config.passes):
             batches += self.replay.batches(self.config.fraction, self.config.batch, self.draws)
-        return Lesson(batches, lambda numbers: self.train_step(self.replay.gather(numbers)), self.device)
+        return PendingUpdate(batches, lambda numbers: self.train_step(self.replay.gather(numbers)), self.device)
 
     def follow(self, models: "ControlModels") -> None:
         """Take over the weights and statistics of other models, into the very tensors that a CUDA graph reads."""
@@ -247,7 +249,7 @@ class ControlModels:
         """The cells of stacks as the models see them: scaled, with the noise anchor [D6] on the newest frame."""
         if not self._fused_cells:
             return self._see_exactly(frames, anchor)
-        from megareward.control import fused_cells  # needs Triton, which a CPU may not have
+        from megareward.control.fast import fused_cells  # needs Triton, which a CPU may not have
 
         scale = (self.normaliser.mean, self.normaliser.std)
         return fused_cells.cell_rows(frames, *scale, anchor, self.config.rtm.anchor, self.grid, self._dtype)
@@ -292,7 +294,7 @@ class ControlModels:
         self.background.load_state_dict(part("background."))
         self.replay.load_state_dict(part("replay."), self.device)
         self.draws.set_state(state["draws"].cpu())
-        set_dice(self.noise, state["noise"])
+        set_rng_state(self.noise, state["noise"])
 
 
 def chosen(switch: Switch, device: torch.device) -> bool:

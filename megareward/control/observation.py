@@ -6,7 +6,7 @@ import torch
 
 from megareward.control.config import AnchorKind
 from megareward.control.grid import Grid
-from megareward.control.moments import Moments
+from megareward.statistics.moments import Moments
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 

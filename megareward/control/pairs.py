@@ -65,7 +65,7 @@ def pair_product(
 ) -> Float[Tensor, "M F"]:
     """codes[n, from] * offsets[to, from] and, if given, * seen[n, to]; one row per pair."""
     if fused:
-        from megareward.control import fused_pairs  # needs Triton, which a CPU may not have
+        from megareward.control.fast import fused_pairs  # needs Triton, which a CPU may not have
 
         return fused_pairs.pair_product(codes, offsets, pairs, seen)
     if pairs.rows is None:
@@ -82,7 +82,7 @@ def blend(
 ) -> Float[Tensor, "N HW pixels"]:
     """Eq. 6: sum over `from` of relation[to, from] * tanh(drawn). Pairs left out have a relation of zero."""
     if fused:
-        from megareward.control import fused_pairs
+        from megareward.control.fast import fused_pairs
 
         return fused_pairs.blend(drawn, relation, pairs)
     values = torch.tanh(full_precision(drawn))
@@ -104,7 +104,7 @@ def source_errors(
     `drawn` has one row for every source of K cells of each sample. `wanted` and `scale` are data, without a gradient.
     """
     if fused:
-        from megareward.control import fused_pairs
+        from megareward.control.fast import fused_pairs
 
         return fused_pairs.source_errors(drawn, wanted, scale)
     N, K, pixels = wanted.shape

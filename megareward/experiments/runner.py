@@ -12,10 +12,10 @@ from typing import Any
 
 from megareward.analysis.results import summarise, write_summary
 from megareward.experiments.plans import Cell
+from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
 from megareward.training.config import bearing, to_dict
-from megareward.training.provenance import provenance
 from megareward.training.run import pick_device
-from megareward.training.run_folder import RunFolder
 
 Say = Callable[[str], None]
 

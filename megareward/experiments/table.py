@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from megareward.analysis.intervals import interval
 from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import is_done, record_path
+from megareward.statistics.bootstrap import interval
 
 AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
 

@@ -24,7 +24,7 @@ from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, discrete
 from megareward.integration.reward import IntrinsicReward
 from megareward.rewards import METHODS, Method, find_method
-from megareward.rewards.contract import World
+from megareward.rewards.interface import World
 
 Autoreset = Literal["same_step", "next_step"]
 Preset = Literal["auto", "plain", "mini", "paper", "released"]

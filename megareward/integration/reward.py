@@ -16,15 +16,15 @@ from gymnasium.spaces import Discrete
 
 from megareward.control.flash import flash_share, too_many_flashes
 from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
 from megareward.integration.samples import KEYS, as_steps, check_order, check_watched, read, read_rollout
-from megareward.integration.steps import Steps, Stream, unfold
-from megareward.integration.watcher import Control, Watcher
+from megareward.integration.steps import Unfolded, UserSteps, unfold
+from megareward.integration.watcher import ShownControl, Watcher
+from megareward.observers.tracker import ControlTracker
 from megareward.rewards import Method
-from megareward.rewards.contract import RewardStream, World
-from megareward.rewards.mixing import ReturnScale
+from megareward.rewards.interface import RewardTerm, World
+from megareward.statistics.return_scale import ReturnScale
 from megareward.types import Float, Tensor, UInt8
 
 
@@ -43,15 +43,15 @@ class IntrinsicReward:
     ) -> None:
         self.method, self.settings, self.world, self.reader, self.models = method, settings, world, reader, models
         self.n_envs, self.device, self.action_space = world.n_envs, world.device, actions
-        self.streams: list[RewardStream] = method.build(settings, world)
-        self.scales = [ReturnScale(world.n_envs, stream.discount, world.device) for stream, _, _ in self.streams]
+        self.streams: list[RewardTerm] = method.build(settings, world)
+        self.scales = [ReturnScale(world.n_envs, stream.discount, world.device) for stream, _ in self.streams]
         self._watch_anew(next_step)
 
     def beside(self, n_envs: int) -> "IntrinsicReward":
         """The same models, learning included, beside other environments, such as those of an evaluation."""
         twin = copy.copy(self)
         twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
-        twin.scales = [ReturnScale(n_envs, stream.discount, self.device) for stream, _, _ in self.streams]
+        twin.scales = [ReturnScale(n_envs, stream.discount, self.device) for stream, _ in self.streams]
         twin._watch_anew(self.watcher.next_step)
         return twin
 
@@ -61,7 +61,7 @@ class IntrinsicReward:
         self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
         """The newest frames, to compare with the next step's observations; None after a reset by hand."""
         self._n_scaled = 0
-        """Steps since the last update that `newest` has taken into the scale."""
+        """UserSteps since the last update that `newest` has taken into the scale."""
         self._warned = False
 
     # Each step ---------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class IntrinsicReward:
         self._seen = None
 
     @property
-    def control(self) -> Control:
+    def control(self) -> ShownControl:
         """direct and g, (N, HW) each, at the observations that the next actions are chosen upon."""
         self._tracked()
         return self.watcher.control
@@ -122,7 +122,7 @@ class IntrinsicReward:
                 f"every watch(), or take compute() at the end of a rollout."
             )
         self._n_scaled += 1
-        stream = unfold(Steps.of(steps[-1:]), shows_score=self.method.uses_score)
+        stream = unfold(UserSteps.of(steps[-1:]), shows_score=self.method.uses_score)
         rewards = [self._scale(s, self.scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
         return self._sum(rewards, stream)[0]
 
@@ -152,7 +152,7 @@ class IntrinsicReward:
         for s, raw in enumerate(self._raw(stream)):
             metrics[f"reward/{self.streams[s].stream.name}"] = raw.sum() / n_real
             self._scale_rollout(s, self.scales[s], raw, stream)
-        for settings, reward, _ in self.streams:
+        for settings, reward in self.streams:
             metrics |= {f"{settings.name}/{name}": value for name, value in reward.update(recorded).items()}
         numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
         if self.models is not None:
@@ -173,7 +173,7 @@ class IntrinsicReward:
 
     # Inside ------------------------------------------------------------------------------------------------------
 
-    def _flashes(self, steps: Steps) -> dict[str, float]:
+    def _flashes(self, steps: UserSteps) -> dict[str, float]:
         """The share of steps that change most of the screen, and a word of warning, once, if that is the rule."""
         assert self.models is not None
         flash = self.models.config.latent.flash
@@ -186,8 +186,8 @@ class IntrinsicReward:
             self._warned = True
         return numbers
 
-    def _steps(self, samples: Mapping[str, Any] | None) -> Steps:
-        watched = Steps.of(self.watcher.steps) if self.watcher.steps else None
+    def _steps(self, samples: Mapping[str, Any] | None) -> UserSteps:
+        watched = UserSteps.of(self.watcher.steps) if self.watcher.steps else None
         if samples is None:
             if watched is None:
                 raise UsageError("Nothing was watched since the last update; call watch() after every step.")
@@ -202,7 +202,7 @@ class IntrinsicReward:
         check_watched(given, watched)
         return watched._replace(rewards=given.rewards)
 
-    def _prior(self, log_policy: Any, stream: Stream) -> Float[Tensor, "L N A"]:
+    def _prior(self, log_policy: Any, stream: Unfolded) -> Float[Tensor, "L N A"]:
         """Where the stream holds the steps; resets had no choice."""
         given = torch.as_tensor(log_policy, dtype=torch.float32, device=self.device)
         wanted = (*stream.at.shape, int(self.action_space.n))
@@ -215,16 +215,16 @@ class IntrinsicReward:
         prior[stream.at, torch.arange(wanted[1], device=self.device)] = given
         return prior
 
-    def _raw(self, stream: Stream) -> list[Float[Tensor, "L N"]]:
+    def _raw(self, stream: Unfolded) -> list[Float[Tensor, "L N"]]:
         """By stream of reward; nothing is earned by a reset."""
         recorded = stream.recorded
-        return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward, _ in self.streams]
+        return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward in self.streams]
 
-    def _scale(self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Stream) -> Float[Tensor, "L N"]:
-        return scale.scale(raw, stream.recorded.real) if self.streams[s].normalise else raw
+    def _scale(self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Unfolded) -> Float[Tensor, "L N"]:
+        return scale.scale(raw, stream.recorded.real) if self.streams[s].stream.normalise else raw
 
     def _scale_rollout(
-        self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Stream
+        self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Unfolded
     ) -> Float[Tensor, "L N"]:
         """A rollout whose steps `newest` has told one by one is in the scale already."""
         if self._n_scaled == 0:
@@ -234,10 +234,10 @@ class IntrinsicReward:
                 f"newest() was asked for {self._n_scaled} of {len(self.watcher.steps)} steps; ask once after every "
                 f"watch(), or never."
             )
-        return raw / scale.std.to(raw.dtype) if self.streams[s].normalise else raw
+        return raw / scale.std.to(raw.dtype) if self.streams[s].stream.normalise else raw
 
-    def _sum(self, rewards: list[Tensor], stream: Stream) -> Float[Tensor, "T N"]:
-        weighted = [settings.weight * r for (settings, _, _), r in zip(self.streams, rewards, strict=True)]
+    def _sum(self, rewards: list[Tensor], stream: Unfolded) -> Float[Tensor, "T N"]:
+        weighted = [settings.weight * r for (settings, _), r in zip(self.streams, rewards, strict=True)]
         return stream.of_steps(torch.stack(weighted).sum(0))
 
     def _tracked(self) -> ControlModels:
@@ -262,7 +262,7 @@ class IntrinsicReward:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
         parts: dict[str, dict[str, Tensor]] = {"watcher": self.watcher.state_dict()}
-        for s, (_, reward, _) in enumerate(self.streams):
+        for s, (_, reward) in enumerate(self.streams):
             parts[f"reward.{s}"], parts[f"scale.{s}"] = reward.state_dict(), self.scales[s].state_dict()
         if self.models is not None:
             parts["control"] = self.models.state_dict()
@@ -281,7 +281,7 @@ class IntrinsicReward:
             return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
 
         try:
-            for s, (_, reward, _) in enumerate(self.streams):
+            for s, (_, reward) in enumerate(self.streams):
                 reward.load_state_dict(part(f"reward.{s}."))
                 self.scales[s].load_state_dict(part(f"scale.{s}."))
             if self.models is not None:

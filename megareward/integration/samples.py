@@ -9,7 +9,7 @@ from gymnasium.spaces import Discrete
 
 from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, read_actions, read_flags, read_rewards
-from megareward.integration.steps import Steps
+from megareward.integration.steps import UserSteps
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 KEYS = ("observations", "actions", "rewards", "terminateds", "truncateds", "next_observations")
@@ -56,7 +56,7 @@ def read_rollout(
     return Given(*(x.to(device) for x in read(samples, tuple(shape), reader, space)))
 
 
-def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bool[Tensor, "N"]) -> Steps:
+def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bool[Tensor, "N"]) -> UserSteps:
     """Samples that nobody watched, as steps without a control map.
 
     `resets`: whose first step is a reset; `first`: whose first observation opens an episode (next step only).
@@ -69,7 +69,7 @@ def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bo
     first_before = torch.cat([first.to(device)[None], first_after[:-1]]) | opens
     check_order(given.after[:-1], given.before[1:], opens[1:])
     no_map = torch.zeros(*lead, 0, device=device)
-    return Steps(
+    return UserSteps(
         before=given.before,
         after=given.after,
         actions=given.actions,
@@ -109,7 +109,7 @@ def check_order(
         )
 
 
-def check_watched(given: Given, watched: Steps) -> None:
+def check_watched(given: Given, watched: UserSteps) -> None:
     """Samples must be what was watched, no more and no less."""
     if len(given.actions) != len(watched.actions):
         raise UsageError(

@@ -1,4 +1,4 @@
-"""Steps as a user's loop sees them, and the stream of frames that the rewards read.
+"""UserSteps as a user's loop sees them, and the stream of frames that the rewards read.
 
 A user's step t of N environments is (observation o_t, action a_t, reward, terminated, truncated, next observation
 o'_t). What o_{t+1} is after an end depends on who resets, and when:
@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.rewards.contract import ControlRecord, Recorded
+from megareward.rewards.interface import ControlRecord, Recorded
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 
-class Step(NamedTuple):
+class UserStep(NamedTuple):
     """One step of N environments. HW is 0 where no control is tracked."""
 
     before: UInt8[Tensor, "N px_h px_w"]
@@ -48,8 +48,8 @@ class Step(NamedTuple):
     growth: Float[Tensor, "N"]
 
 
-class Steps(NamedTuple):
-    """T of them: the fields of `Step`, each with a leading axis of time."""
+class UserSteps(NamedTuple):
+    """T of them: the fields of `UserStep`, each with a leading axis of time."""
 
     before: UInt8[Tensor, "T N px_h px_w"]
     after: UInt8[Tensor, "T N px_h px_w"]
@@ -67,11 +67,11 @@ class Steps(NamedTuple):
     growth: Float[Tensor, "T N"]
 
     @classmethod
-    def of(cls, steps: Sequence[Step]) -> "Steps":
+    def of(cls, steps: Sequence[UserStep]) -> "UserSteps":
         return cls(*(torch.stack(field) for field in zip(*steps, strict=True)))
 
-    def each(self) -> list[Step]:
-        return [Step(*fields) for fields in zip(*self, strict=True)]
+    def each(self) -> list[UserStep]:
+        return [UserStep(*fields) for fields in zip(*self, strict=True)]
 
 
 class Start(NamedTuple):
@@ -91,8 +91,8 @@ class Start(NamedTuple):
         return torch.arange(P, 0, -1, device=self.age.device)[:, None] == self.age
 
 
-class Stream(NamedTuple):
-    """Steps unfolded."""
+class Unfolded(NamedTuple):
+    """UserSteps unfolded."""
 
     recorded: Recorded
     at: Int[Tensor, "T N"]
@@ -103,7 +103,7 @@ class Stream(NamedTuple):
         return values.gather(0, self.at)
 
 
-def unfold(steps: Steps, start: Start | None = None, shows_score: bool = False) -> Stream:
+def unfold(steps: UserSteps, start: Start | None = None, shows_score: bool = False) -> Unfolded:
     """The stream of some steps. The game's rewards are in it only if `shows_score`."""
     T, N = steps.actions.shape
     inserted = steps.opens.clone()
@@ -153,4 +153,4 @@ def unfold(steps: Steps, start: Start | None = None, shows_score: bool = False) 
         r_ext=transitions_of(steps.rewards) if shows_score else None,
         control=control,
     )
-    return Stream(recorded, at)
+    return Unfolded(recorded, at)

@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
-from megareward.integration.steps import Start, Step, Steps
+from megareward.integration.steps import Start, UserStep, UserSteps
+from megareward.observers.tracker import ControlTracker
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 MOST_STEPS = 16_384
-"""Steps kept without an update. More is a forgotten `update`, and would fill the memory."""
+"""UserSteps kept without an update. More is a forgotten `update`, and would fill the memory."""
 
 
-class Control(NamedTuple):
+class ShownControl(NamedTuple):
     """What is under control at the observations that the next actions are chosen upon."""
 
     direct: Float[Tensor, "N HW"]
@@ -40,7 +40,7 @@ class Watcher:
     ) -> None:
         self.n_envs, self.device, self.next_step, self.tracker = n_envs, device, next_step, tracker
         HW, self.P = (tracker.g.shape[1], tracker.last.shape[1] - 1) if tracker else (0, 0)
-        self.steps: list[Step] = []
+        self.steps: list[UserStep] = []
         no = torch.zeros(n_envs, dtype=torch.bool)
         # Who is where; on the CPU, where flags come from.
         self.opens = ~no
@@ -54,7 +54,7 @@ class Watcher:
         # What was seen; on the device.
         self.frames = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, device=device)
         self.age = torch.zeros(n_envs, dtype=torch.int64, device=device)
-        self.control = Control(*(torch.zeros(n_envs, HW, device=device) for _ in range(2)))
+        self.control = ShownControl(*(torch.zeros(n_envs, HW, device=device) for _ in range(2)))
         self.start = self._here()
 
     def restart(self, which: Bool[Tensor, "N"]) -> None:
@@ -91,7 +91,7 @@ class Watcher:
             self.start = self._here()
         after, actions = after.to(self.device), actions.to(self.device)
         control, growth = self._judge(after, actions, first_after)
-        step = Step(
+        step = UserStep(
             before=self.frames,
             after=after,
             actions=actions,
@@ -107,7 +107,7 @@ class Watcher:
             g_after=control.g,
             growth=growth,
         )
-        self.steps.append(Step(*(x.to(self.device) for x in step)))
+        self.steps.append(UserStep(*(x.to(self.device) for x in step)))
         self.frames, self.control, self.first = after, control, first_after
         self.ends = torch.stack([terminated, truncated])
         ended = terminated | truncated
@@ -133,7 +133,7 @@ class Watcher:
 
     def _judge(
         self, after: UInt8[Tensor, "N px_h px_w"], actions: Int[Tensor, "N"], first_after: Bool[Tensor, "N"]
-    ) -> tuple[Control, Float[Tensor, "N"]]:
+    ) -> tuple[ShownControl, Float[Tensor, "N"]]:
         first = first_after.to(self.device)
         self.age = (self.age + 1).clamp(max=self.P) * ~first
         if self.tracker is None:
@@ -141,12 +141,12 @@ class Watcher:
         last, newest = self.tracker.last, after[:, None]
         stack = torch.where(first[:, None, None, None], newest, torch.cat([last[:, 1:], newest], 1))  # (N, K, h, w)
         judged = self.tracker.step(stack, actions, first)
-        return Control(judged.direct, judged.g), judged.reward
+        return ShownControl(judged.direct, judged.g), judged.reward
 
     def _clear(self, which: Bool[Tensor, "N"]) -> None:
         """Nothing is under control when an episode begins."""
         mask = which.to(self.device)[:, None]
-        self.control = Control(*(x.masked_fill(mask, 0) for x in self.control))
+        self.control = ShownControl(*(x.masked_fill(mask, 0) for x in self.control))
 
     def _here(self) -> Start:
         """The frame seen last as the start of a rollout."""
@@ -155,8 +155,8 @@ class Watcher:
             history = self.tracker.last[:, :-1].movedim(1, 0).clone(memory_format=torch.contiguous_format)
         return Start(history, self.age, *self.ends.to(self.device))
 
-    def note(self, steps: Steps) -> None:
-        """Steps that were not followed have passed: who is to be reset next, and whose frame is a first one?"""
+    def note(self, steps: UserSteps) -> None:
+        """UserSteps that were not followed have passed: who is to be reset next, and whose frame is a first one?"""
         if self.next_step:
             self.resets = (steps.terminated | steps.truncated)[-1].cpu()
             self.first = steps.first_after[-1].cpu()
@@ -172,7 +172,7 @@ class Watcher:
         state |= {"direct": self.control.direct.clone(), "g": self.control.g.clone()}
         state |= {f"start.{name}": x.clone() for name, x in self.start._asdict().items()}
         if self.steps:
-            state |= {f"steps.{name}": x for name, x in Steps.of(self.steps)._asdict().items()}
+            state |= {f"steps.{name}": x for name, x in UserSteps.of(self.steps)._asdict().items()}
         if self.tracker is not None:
             state |= {f"tracker.{name}": x for name, x in self.tracker.state_dict().items()}
         return state
@@ -184,9 +184,9 @@ class Watcher:
         for name in ("opens", "resets", "first", "ends"):
             setattr(self, name, state[name].cpu().clone())
         self.frames, self.age = (state[name].to(self.device, copy=True) for name in ("frames", "age"))
-        self.control = Control(*(state[name].to(self.device, copy=True) for name in Control._fields))
+        self.control = ShownControl(*(state[name].to(self.device, copy=True) for name in ShownControl._fields))
         self.start = Start(**{name: x.to(self.device) for name, x in part("start.").items()})
         steps = {name: x.to(self.device) for name, x in part("steps.").items()}
-        self.steps = Steps(**steps).each() if steps else []
+        self.steps = UserSteps(**steps).each() if steps else []
         if self.tracker is not None:
             self.tracker.load_state_dict(part("tracker."))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import torch
 
-from megareward.graphs import Aside, Replay
+from megareward.cuda.graphs import CapturedFunction, TrainingSnapshot
 from megareward.ppo import loss
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
@@ -84,9 +84,9 @@ class PPO:
         self.index = torch.zeros(config.batch // config.minibatches, dtype=torch.int64, device=self.device)
         self.clip = torch.tensor(config.clip, device=self.device)
         self.sums = torch.zeros(len(self.TERMS), device=self.device)
-        aside = Aside(self.optimiser, lambda: [self.sums])
-        self._gradient_step = Replay(
-            self._one_gradient_step, enabled=on_gpu and config.cuda_graphs, before=aside.put, after=aside.back
+        snapshot = TrainingSnapshot(self.optimiser, lambda: [self.sums])
+        self._gradient_step = CapturedFunction(
+            self._one_gradient_step, enabled=on_gpu and config.cuda_graphs, before=snapshot.save, after=snapshot.restore
         )
 
     def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from megareward.rewards.settings import (
 )
 
 if TYPE_CHECKING:
-    from megareward.rewards.contract import RewardStream, World
+    from megareward.rewards.interface import RewardTerm, World
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Method:
     needs_control: bool = False
     """True: the reward is made of the control map, so the tracker runs whether or not the policy sees g."""
 
-    def build(self, config: Any, world: "World") -> "list[RewardStream]":
-        builder: Callable[[Any, World], list[RewardStream]] = importlib.import_module(self.module).build
+    def build(self, config: Any, world: "World") -> "list[RewardTerm]":
+        builder: Callable[[Any, World], list[RewardTerm]] = importlib.import_module(self.module).build
         return builder(config, world)
 
 

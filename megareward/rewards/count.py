@@ -9,8 +9,7 @@ from collections.abc import Callable
 import torch
 
 from megareward.control.observation import Normaliser
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, World
+from megareward.rewards.interface import Recorded, RewardTerm, World
 from megareward.rewards.networks import in_parts, part_of
 from megareward.rewards.settings import CountConfig
 from megareward.types import Float, Int, Tensor, UInt8
@@ -158,6 +157,6 @@ def area_weights(n_out: int, n_in: int) -> Float[Tensor, "n_out n_in"]:
 COUNTERS: dict[str, type[PhiEB] | type[SimHash]] = {"phi-eb": PhiEB, "simhash": SimHash}
 
 
-def build(config: CountConfig, world: World) -> list[RewardStream]:
+def build(config: CountConfig, world: World) -> list[RewardTerm]:
     reward = COUNTERS[config.kind](config, world)
-    return [RewardStream(Stream("count", config.discount, config.episodic), reward, config.normalise)]
+    return [RewardTerm(config.stream("count"), reward)]

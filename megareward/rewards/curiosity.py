@@ -9,9 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, leaky_relu
 
 from megareward.control.observation import Normaliser
-from megareward.dice import set_dice
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, World
+from megareward.rewards.interface import Recorded, RewardTerm, World
 from megareward.rewards.networks import (
     SLOPE,
     Learner,
@@ -24,6 +22,7 @@ from megareward.rewards.networks import (
     part_of,
 )
 from megareward.rewards.settings import CuriosityConfig
+from megareward.rng import set_rng_state
 from megareward.types import Float, Int, Tensor, UInt8
 
 BLOCKS = 4
@@ -121,9 +120,8 @@ class Curiosity:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.normaliser.load_state_dict(part_of(state, "normaliser"))
-        set_dice(self.draws, state["draws"])
+        set_rng_state(self.draws, state["draws"])
 
 
-def build(config: CuriosityConfig, world: World) -> list[RewardStream]:
-    stream = Stream("curiosity", config.discount, config.episodic)
-    return [RewardStream(stream, Curiosity(config, world), config.normalise)]
+def build(config: CuriosityConfig, world: World) -> list[RewardTerm]:
+    return [RewardTerm(config.stream("curiosity"), Curiosity(config, world))]

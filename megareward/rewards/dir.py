@@ -10,8 +10,7 @@ no information, and a nonlinearity per cell is needed [dir-1]:
 
 import torch
 
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, Stateless, World
+from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
 from megareward.rewards.settings import DirConfig
 from megareward.types import Float, Int, Tensor
 
@@ -59,6 +58,6 @@ class Visited:
         self.visits.copy_(state["visits"])
 
 
-def build(config: DirConfig, world: World) -> list[RewardStream]:
+def build(config: DirConfig, world: World) -> list[RewardTerm]:
     reward = Moved() if config.form == "positive" else Visited(world)
-    return [RewardStream(Stream("dir", config.discount, config.episodic), reward, config.normalise)]
+    return [RewardTerm(config.stream("dir"), reward)]

@@ -1,7 +1,7 @@
 """Ex-PPO: the game's score is the reward. The benchmark that intrinsic rewards are measured against."""
 
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, Stateless, World
+from megareward.reward_stream import RewardStream
+from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
 from megareward.rewards.settings import ExtrinsicConfig
 from megareward.types import Float, Tensor
 
@@ -15,5 +15,5 @@ class Extrinsic(Stateless):
         return recorded.r_ext.sign() if self.config.clip == "sign" else recorded.r_ext
 
 
-def build(config: ExtrinsicConfig, world: World) -> list[RewardStream]:
-    return [RewardStream(Stream("extrinsic", config.discount, episodic=True), Extrinsic(config), normalise=False)]
+def build(config: ExtrinsicConfig, world: World) -> list[RewardTerm]:
+    return [RewardTerm(RewardStream("extrinsic", config.discount), Extrinsic(config))]

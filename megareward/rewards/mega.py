@@ -2,8 +2,7 @@
 
 import torch
 
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, Stateless, World
+from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
 from megareward.rewards.settings import MegaConfig
 from megareward.types import Float, Tensor
 
@@ -22,7 +21,5 @@ class Mega(Stateless):
         return torch.where(recorded.terminated[1:], -g[:-1].sum(-1), growth)
 
 
-def build(config: MegaConfig, world: World) -> list[RewardStream]:
-    return [
-        RewardStream(Stream("mega", config.discount, config.episodic), Mega(config.end_takes_all), config.normalise)
-    ]
+def build(config: MegaConfig, world: World) -> list[RewardTerm]:
+    return [RewardTerm(config.stream("mega"), Mega(config.end_takes_all))]

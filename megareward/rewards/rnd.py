@@ -7,10 +7,7 @@ frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... 
 import torch
 from torch import nn
 
-from megareward.control.moments import Moments
-from megareward.dice import set_dice
-from megareward.ppo.config import Stream
-from megareward.rewards.contract import Recorded, RewardStream, World
+from megareward.rewards.interface import Recorded, RewardTerm, World
 from megareward.rewards.networks import (
     Learner,
     code_size,
@@ -22,6 +19,8 @@ from megareward.rewards.networks import (
     part_of,
 )
 from megareward.rewards.settings import RndConfig
+from megareward.rng import set_rng_state
+from megareward.statistics.moments import Moments
 from megareward.types import Float, Tensor, UInt8
 
 CLIP = 5.0
@@ -84,8 +83,8 @@ class RND:
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.moments = Moments(**{name: x.to(self.device) for name, x in part_of(state, "moments").items()})
-        set_dice(self.draws, state["draws"])
+        set_rng_state(self.draws, state["draws"])
 
 
-def build(config: RndConfig, world: World) -> list[RewardStream]:
-    return [RewardStream(Stream("rnd", config.discount, config.episodic), RND(config, world), config.normalise)]
+def build(config: RndConfig, world: World) -> list[RewardTerm]:
+    return [RewardTerm(config.stream("rnd"), RND(config, world))]

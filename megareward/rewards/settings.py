@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from megareward.errors import UsageError
+from megareward.reward_stream import RewardStream
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:
@@ -14,6 +15,17 @@ def _require(holds: bool, name: str, value: object, remedy: str) -> None:
 @dataclass(frozen=True)
 class NoSettings:
     """A method with nothing to set."""
+
+
+class OneStream:
+    """A method with one reward, whose settings say how it enters the return."""
+
+    discount: float
+    episodic: bool
+    normalise: bool
+
+    def stream(self, name: str) -> RewardStream:
+        return RewardStream(name, self.discount, self.episodic, normalise=self.normalise)
 
 
 @dataclass(frozen=True)
@@ -27,7 +39,7 @@ class ExtrinsicConfig:
 
 
 @dataclass(frozen=True)
-class MegaConfig:
+class MegaConfig(OneStream):
     """Mega-reward. The form of g and of Eq. 11 is set with the control models (--control.latent.*)."""
 
     discount: float = 0.99
@@ -42,7 +54,7 @@ class MegaConfig:
 
 
 @dataclass(frozen=True)
-class DirConfig:
+class DirConfig(OneStream):
     """Direct control only: the paper's Dir, in a form that carries information. See docs/methods.md."""
 
     form: Literal["positive", "count"] = "positive"
@@ -57,7 +69,7 @@ class DirConfig:
 
 
 @dataclass(frozen=True)
-class RndConfig:
+class RndConfig(OneStream):
     """Random network distillation (Burda et al. 2018b)."""
 
     learning_rate: float = 1e-4
@@ -81,7 +93,7 @@ class RndConfig:
 
 
 @dataclass(frozen=True)
-class CuriosityConfig:
+class CuriosityConfig(OneStream):
     """Prediction error of the dynamics in feature space (Burda et al. 2018a)."""
 
     features: Literal["random", "inverse"] = "random"
@@ -109,7 +121,7 @@ class CuriosityConfig:
 
 
 @dataclass(frozen=True)
-class CountConfig:
+class CountConfig(OneStream):
     """Count-based novelty: phi-EB pseudo-counts (Martin et al. 2017) or SimHash (Tang et al. 2017)."""
 
     kind: Literal["phi-eb", "simhash"] = "phi-eb"

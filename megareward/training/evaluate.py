@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from megareward.audit.oracle import OracleTracker
-from megareward.control.tracker import Control, ControlTracker
 from megareward.envs.interface import Step
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
+from megareward.observers.oracle import OracleTracker
+from megareward.observers.tracker import Control, ControlTracker
 from megareward.ppo.policy import Policy, sample
-from megareward.training.checkpoint import load_newest, part
+from megareward.runs.checkpoint import load_newest, part
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
 from megareward.training.rollout import Rollout
-from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import Episode, ScoreBook
 from megareward.training.tracking import as_channel, make_tracker
 from megareward.types import Tensor

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from megareward.quantities import count, duration
-from megareward.training.run_folder import RunFolder
+from megareward.runs.folder import RunFolder
 from megareward.training.score_book import Episode
 
 SHOWN = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entropy"}

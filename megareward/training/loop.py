@@ -14,24 +14,24 @@ from typing import Any
 
 import torch
 
-from megareward.audit.oracle import OracleTracker
 from megareward.control.flash import flash_share
+from megareward.control.learning.schedule import Schedule
 from megareward.control.models import ControlModels, chosen
-from megareward.control.schedule import Schedule
-from megareward.control.tracker import ControlTracker
-from megareward.dice import set_dice
+from megareward.cuda.graphs import CapturedFunction
+from megareward.cuda.streams import CudaStreams
 from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
-from megareward.graphs import Replay
+from megareward.observers.oracle import OracleTracker
+from megareward.observers.tracker import ControlTracker
 from megareward.ppo.gae import gae
 from megareward.ppo.loss import log_prob_of
 from megareward.ppo.policy import Policy, sample
 from megareward.ppo.update import PPO, Samples, mixed_precision
-from megareward.rewards.contract import World
-from megareward.rewards.mixing import ReturnScale
-from megareward.streams import Lanes
-from megareward.training import checkpoint
+from megareward.rewards.interface import World
+from megareward.rng import set_rng_state
+from megareward.runs import checkpoint
+from megareward.statistics.return_scale import ReturnScale
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
 from megareward.training.finite import read_finite
@@ -56,7 +56,7 @@ class Trainer:
         n = env.n_envs // n_groups
         self.groups = [slice(start, start + n) for start in range(0, env.n_envs, n)]
         overlaps = config.overlaps_on(device.type)
-        self.lanes = Lanes(device, enabled=overlaps)
+        self.cuda_streams = CudaStreams(device, enabled=overlaps)
         self.tracker: ControlTracker | OracleTracker | None = None
         self.schedule: Schedule | None = None
         if config.tracks_control:
@@ -64,7 +64,7 @@ class Trainer:
             self.models = self.tracker.models
             if isinstance(self.models, ControlModels):
                 learner = make_models(config, env, device, config.seed) if overlaps else self.models
-                self.schedule = Schedule(learner, self.models if overlaps else None, self.lanes)
+                self.schedule = Schedule(learner, self.models if overlaps else None, self.cuda_streams)
                 self.models = learner
         world = World(env.n_envs, env.n_actions, env.frame_shape, device, config.seed)
         self.streams = config.spec.build(config.reward, world)
@@ -75,7 +75,7 @@ class Trainer:
             ).to(device)
         if device.type == "cuda":
             self.policy.put_features_last()
-        self.scales = [ReturnScale(env.n_envs, stream.discount, device) for stream, _, _ in self.streams]
+        self.scales = [ReturnScale(env.n_envs, stream.discount, device) for stream, _ in self.streams]
         self.generator = torch.Generator(device).manual_seed(config.seed)
         self.rollout = Rollout(
             ppo.rollout,
@@ -96,8 +96,8 @@ class Trainer:
         self.skilled = torch.ones((), device=device)
         self.clocks = torch.zeros(env.n_envs, env.n_actions, device=device)
         graphs = device.type == "cuda" and ppo.cuda_graphs
-        self.decide = Replay(self._decide, enabled=graphs)
-        self.look = Replay(
+        self.decide = CapturedFunction(self._decide, enabled=graphs)
+        self.look = CapturedFunction(
             self._look,
             enabled=graphs and chosen(config.control.execution.graph, device),
             before=self.tracker.keep if isinstance(self.tracker, ControlTracker) else lambda: None,
@@ -116,14 +116,14 @@ class Trainer:
         self._open(self.env.reset(self.config.seed))
 
     def _open(self, step: Step) -> None:
-        with self.lanes.front():
+        with self.cuda_streams.main():
             self.rollout.show(0, step)
             for group, rows in enumerate(self.groups):
                 self._track(0, group, rows)
 
     def iterate(self) -> tuple[dict[str, float], list[Episode]]:
         """One rollout and everything that is learnt from it."""
-        with self.lanes.front():
+        with self.cuda_streams.main():
             return self._iterate()
 
     def _iterate(self) -> tuple[dict[str, float], list[Episode]]:
@@ -244,10 +244,10 @@ class Trainer:
         config, rollout = self.config.ppo, self.rollout
         recorded = rollout.recorded()
         advantages, returns = [], []
-        for s, (stream, reward, normalise) in enumerate(self.streams):
+        for s, (stream, reward) in enumerate(self.streams):
             rewards = reward.compute(recorded).masked_fill(~recorded.real, 0.0)  # nothing is earned by a reset
             metrics[f"reward/{stream.name}"] = rewards.mean()
-            if normalise:
+            if stream.normalise:
                 rewards = self.scales[s].scale(rewards, recorded.real)
             values = rollout.values[..., s]
             advantage = gae(
@@ -283,7 +283,7 @@ class Trainer:
     def update_rewards(self) -> dict[str, Tensor]:
         recorded = self.rollout.recorded()
         metrics: dict[str, Tensor] = {}
-        for stream, reward, _ in self.streams:
+        for stream, reward in self.streams:
             metrics |= {f"{stream.name}/{name}": value for name, value in reward.update(recorded).items()}
         return metrics
 
@@ -320,7 +320,7 @@ class Trainer:
             "env": self.env.state_dict() or {},
             "dice": {"state": self.generator.get_state()},
         }
-        for i, (_, reward, _) in enumerate(self.streams):
+        for i, (_, reward) in enumerate(self.streams):
             parts[f"reward.{i}"] = reward.state_dict()
             parts[f"scale.{i}"] = self.scales[i].state_dict()
         if self.tracker is not None:
@@ -352,14 +352,14 @@ class Trainer:
         except RuntimeError as mismatch:
             raise UsageError(f"{source} does not fit this run's network: {mismatch}") from mismatch
         checkpoint.load_optimiser_tensors(self.ppo.optimiser, part(tensors, "optimiser"))
-        for i, (_, reward, _) in enumerate(self.streams):
+        for i, (_, reward) in enumerate(self.streams):
             reward.load_state_dict(part(tensors, f"reward.{i}"))
             self.scales[i].load_state_dict(part(tensors, f"scale.{i}"))
         if self.tracker is not None:
             self.models.load_state_dict(part(tensors, "control"))
         if self.schedule is not None:
             self.schedule.load_state_dict(part(tensors, "schedule"))
-        set_dice(self.generator, tensors["dice.state"])
+        set_rng_state(self.generator, tensors["dice.state"])
         self.iteration, self.frames = state["iteration"], state["frames"]
         env_state = part(tensors, "env")
         exact = bool(env_state)

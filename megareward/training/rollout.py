@@ -3,7 +3,7 @@
 import torch
 
 from megareward.envs.interface import Step
-from megareward.rewards.contract import ControlRecord, Recorded
+from megareward.rewards.interface import ControlRecord, Recorded
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 

@@ -14,15 +14,15 @@ from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
 from megareward.quantities import count
-from megareward.training.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
+from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
+from megareward.runs.durable import disk_is_full
+from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
 from megareward.training.config import TrainConfig
-from megareward.training.durable import disk_is_full
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
-from megareward.training.provenance import provenance
-from megareward.training.run_folder import RunFolder
 
 
 def pick_device(name: str) -> torch.device:
@@ -38,7 +38,7 @@ def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **ho
     device = pick_device(config.device)
     trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
     folder = RunFolder.create(out, config, provenance(device))
-    carry_on(folder, trainer, **how)
+    train_to_the_end(folder, trainer, **how)
     return folder
 
 
@@ -46,11 +46,11 @@ def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = No
     """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
     folder = RunFolder.open(path)
     config = folder.config(warn)
-    carry_on(folder, Trainer(config, pick_device(device or config.device), env), **how)
+    train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
 
 
-def carry_on(
+def train_to_the_end(
     folder: RunFolder,
     trainer: Trainer,
     *,

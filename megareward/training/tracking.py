@@ -2,10 +2,10 @@
 
 import torch
 
-from megareward.audit.oracle import NothingToLearn, OracleTracker
 from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
 from megareward.envs.interface import BatchedEnv
+from megareward.observers.oracle import NothingToLearn, OracleTracker
+from megareward.observers.tracker import ControlTracker
 from megareward.training.config import TrainConfig
 from megareward.types import Float, Tensor
 

@@ -11,10 +11,10 @@ from megareward.audit.learnt import learnt_maps
 from megareward.audit.truth import load_truth
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
-from megareward.training.checkpoint import part
+from megareward.runs.checkpoint import part
+from megareward.runs.folder import RunFolder
 from megareward.training.evaluate import newest_tensors
-from megareward.training.run_folder import RunFolder
-from megareward.viewer.recording import LearntMaps, Maps, Recording, in_percent, shown_as
+from megareward.viewer.recording import Maps, Recording, RunMaps, in_percent, shown_as
 
 
 def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callable[[str], None] = print) -> Recording:
@@ -47,7 +47,7 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         actions=joined([torch.cat([nothing, e.actions]) for e in episodes]).astype(np.uint8),
         first=joined([torch.arange(len(e.frames)) == 0 for e in episodes]),
         points=None,
-        learnt=LearntMaps(
+        learnt=RunMaps(
             joined([m.direct for m in maps]),
             joined([m.g for m in maps]),
             joined([m.reward for m in maps]),

@@ -10,8 +10,8 @@ import torch
 
 from megareward.analysis.results import shown_method
 from megareward.errors import UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.evaluate import Player, newest_tensors
-from megareward.training.run_folder import RunFolder
 from megareward.types import Float, Tensor
 
 MAX_STEPS = 20_000
@@ -28,7 +28,7 @@ class Maps:
 
 
 @dataclass(frozen=True)
-class LearntMaps(Maps):
+class RunMaps(Maps):
     """What the control models say."""
 
     reward: np.ndarray
@@ -58,7 +58,7 @@ class Recording:
     """(T,) bool."""
     points: np.ndarray | None
     """(T,) float32: raw score gained by that action, if it was kept. Shown to people, never to the agent."""
-    learnt: LearntMaps | None = None
+    learnt: RunMaps | None = None
     truth: Maps | None = None
     """From the counterfactual audit of these same frames."""
 
@@ -131,7 +131,7 @@ def record_run(
     maps = None
     if direct:
         kept = np.stack(relation) if relation else None
-        maps = LearntMaps(np.stack(direct), np.stack(g), np.array(reward, np.float32), kept)
+        maps = RunMaps(np.stack(direct), np.stack(g), np.array(reward, np.float32), kept)
     return Recording(
         game=config.game,
         method=shown_as(folder.record()["config"], random),

@@ -9,8 +9,8 @@ import numpy as np
 
 from megareward.analysis.results import curve, shown_method
 from megareward.errors import RunError, UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.config import NO_BEARING, RECENT, TrainConfig, to_dict, with_preset
-from megareward.training.run_folder import RunFolder
 from megareward.viewer.charts import Line
 
 NOT_THE_EXPERIMENT = ("seed", *NO_BEARING)

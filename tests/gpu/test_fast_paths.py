@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
-from megareward.control.lesson import Lesson
+from megareward.control.learning.pending_update import PendingUpdate
+from megareward.cuda.streams import CudaStreams
 from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.loss import log_prob_of
-from megareward.streams import Lanes
-from megareward.training.checkpoint import load_newest, save_checkpoint
+from megareward.runs.checkpoint import load_newest, save_checkpoint
+from megareward.runs.folder import RunFolder
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig, without_fast_paths
 from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
-from megareward.training.run_folder import RunFolder
 from megareward.types import Tensor
 
 pytestmark = pytest.mark.gpu
@@ -60,12 +60,12 @@ def fixed_algorithms() -> Iterator[None]:
         torch.backends.cudnn.deterministic = before
 
 
-def learnt(config: TrainConfig, lanes: bool, iterations: int = 6) -> tuple[list[Tensor], list[Tensor]]:
-    """The judge's weights at the end of every iteration, and g as it was recorded; with the two lanes or in one."""
+def learnt(config: TrainConfig, two_streams: bool, iterations: int = 6) -> tuple[list[Tensor], list[Tensor]]:
+    """The judge's weights at the end of every iteration, and g as it was recorded; in two CUDA streams or in one."""
     with fixed_algorithms():
         trainer = Trainer(config, GPU)
-        if not lanes:
-            trainer.lanes = trainer.schedule.lanes = Lanes(GPU, enabled=False)
+        if not two_streams:
+            trainer.cuda_streams = trainer.schedule.cuda_streams = CudaStreams(GPU, enabled=False)
         trainer.begin()
         weights, maps = [], []
         for _ in range(iterations):
@@ -81,19 +81,19 @@ def learnt(config: TrainConfig, lanes: bool, iterations: int = 6) -> tuple[list[
 
 def test_a_lesson_that_lags_behind_reads_its_own_batches():
     """Steps are launched long before they run; what is allocated meanwhile must not get the memory of their batches."""
-    lanes, seen = Lanes(GPU), []
-    with lanes.front():
+    streams, seen = CudaStreams(GPU), []
+    with streams.main():
         batches = torch.arange(6 * 4096, device=GPU).reshape(6, 4096)
         wanted = batches.sum(1).tolist()
-        lesson = Lesson(list(batches), lambda numbers: seen.append(numbers.sum()) or {}, GPU)
+        lesson = PendingUpdate(list(batches), lambda numbers: seen.append(numbers.sum()) or {}, GPU)
         del batches
-        with lanes.back():
+        with streams.side():
             torch.cuda._sleep(2 * 10**9)  # about a second
         for moment in range(3, 0, -1):
-            with lanes.back():
+            with streams.side():
                 lesson.go_on(moment)
         rubbish = [torch.full((6, 4096), -1, device=GPU) for _ in range(50)]
-        lanes.join()
+        streams.join()
         assert [int(value) for value in seen] == wanted
     del rubbish
 
@@ -105,7 +105,7 @@ def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
 @pytest.mark.parametrize("graph", ["on", "off"])
 def test_learning_in_the_back_lane_gives_the_weights_and_maps_of_learning_in_turn(graph):
     config = replace(PONG, control=replace(CONTROL, execution=replace(EXACT, graph=graph)))
-    in_turn, again, beside = (learnt(config, lanes) for lanes in (False, False, True))
+    in_turn, again, beside = (learnt(config, two) for two in (False, False, True))
     for kind in (0, 1):
         noise = largest_difference(in_turn[kind], again[kind])  # 0 where all kernels add in a fixed order
         assert largest_difference(in_turn[kind], beside[kind]) <= 20 * noise
@@ -122,7 +122,7 @@ def test_a_lesson_and_the_change_of_the_judge_never_make_the_host_wait():
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        with trainer.lanes.front():
+        with trainer.cuda_streams.main():
             schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, first_here, rollout.log_policy)
             schedule.go_on(3)
             schedule.go_on(1)

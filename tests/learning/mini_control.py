@@ -8,10 +8,10 @@ from torch import Tensor
 
 from megareward.control.config import ControlConfig, mini
 from megareward.control.models import ControlModels
-from megareward.control.tracker import Control, ControlTracker
 from megareward.envs.mini import mini_config
 from megareward.envs.mini.base import MiniGame
 from megareward.envs.mini.games import make_mini
+from megareward.observers.tracker import Control, ControlTracker
 
 LEARNER = replace(mini(ControlConfig()), fraction=1.0)
 """The settings of mini games; every transition is used twice, so that minutes are enough."""

@@ -5,9 +5,9 @@ It rewards change on the screen, in units of the mean change so far, so it also 
 
 import torch
 
-from megareward.ppo.config import Stream
+from megareward.reward_stream import RewardStream
 from megareward.rewards import Method
-from megareward.rewards.contract import Recorded, RewardStream, World
+from megareward.rewards.interface import Recorded, RewardTerm, World
 from megareward.rewards.settings import NoSettings
 from megareward.types import Float, Tensor
 
@@ -33,8 +33,8 @@ class FrameChange:
         self.mean = state["mean"].to(self.mean.device)
 
 
-def build(config: NoSettings, world: World) -> list[RewardStream]:
-    return [RewardStream(Stream("frame-change", episodic=False), FrameChange(world), normalise=True)]
+def build(config: NoSettings, world: World) -> list[RewardTerm]:
+    return [RewardTerm(RewardStream("frame-change", episodic=False, normalise=True), FrameChange(world))]
 
 
 METHOD = Method("frame-change", "Change on the screen, for tests.", NoSettings, __name__, uses_score=False)

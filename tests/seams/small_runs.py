@@ -20,10 +20,10 @@ from megareward.envs.make import make_env
 from megareward.envs.mini import PongConfig
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS, find_method
-from megareward.training.checkpoint import load_newest
+from megareward.runs.checkpoint import load_newest
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
 from megareward.training.run import resume, start
-from megareward.training.run_folder import RunFolder
 from megareward.types import Int, Tensor
 from tests.seams import frame_change
 

@@ -11,8 +11,8 @@ from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.mini import MINI_CONFIGS
 from megareward.rewards import find_method
 from megareward.rewards.settings import ExtrinsicConfig
+from megareward.runs.folder import RunFolder
 from megareward.training.run import start
-from megareward.training.run_folder import RunFolder
 from tests.seams.small_runs import (
     EVERY,
     ITERATIONS,

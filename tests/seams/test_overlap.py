@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from megareward.control.models import ControlModels
-from megareward.training.checkpoint import list_checkpoints
+from megareward.runs.checkpoint import list_checkpoints
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
 from megareward.training.finite import NotFiniteError
 from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
-from megareward.training.run_folder import RunFolder
 from megareward.types import Tensor
 from tests.seams.small_runs import (
     ITERATIONS,
@@ -69,7 +69,7 @@ def test_the_judge_of_a_rollout_has_learnt_from_all_rollouts_but_the_newest():
 
 
 def on_cores(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
-    monkeypatch.setattr("megareward.control.schedule.os.cpu_count", lambda: n)
+    monkeypatch.setattr("megareward.control.learning.schedule.os.cpu_count", lambda: n)
 
 
 def test_a_thread_of_its_own_learns_the_same_as_the_gaps_between_the_frames(monkeypatch):

@@ -5,9 +5,9 @@ import pytest
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini import MINI_CONFIGS
 from megareward.ppo.config import PPOConfig
-from megareward.training.checkpoint import list_checkpoints
+from megareward.runs.checkpoint import list_checkpoints
+from megareward.runs.folder import RunFolder
 from megareward.training.run import resume, start
-from megareward.training.run_folder import RunFolder
 from tests.seams.small_runs import (
     EVERY,
     ITERATIONS,

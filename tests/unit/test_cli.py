@@ -17,13 +17,13 @@ import torch
 
 from megareward import __version__, cli
 from megareward.cli import main
-from megareward.ppo.config import Stream
 from megareward.ppo.update import PPO
+from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS, Method
-from megareward.rewards.contract import RewardStream, Stateless
+from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.settings import NoSettings
-from megareward.training.checkpoint import list_checkpoints, load_newest
-from megareward.training.run_folder import RunFolder
+from megareward.runs.checkpoint import list_checkpoints, load_newest
+from megareward.runs.folder import RunFolder
 
 TINY = ["--preset", "debug", "--device", "cpu", "--no-tensorboard"]
 FRAMES = 24
@@ -364,7 +364,7 @@ def spoiling(monkeypatch):
 
     def add(good_iterations: int) -> None:
         module = SimpleNamespace(
-            build=lambda config, world: [RewardStream(Stream("spoils"), Spoils(good_iterations), False)]
+            build=lambda config, world: [RewardTerm(RewardStream("spoils"), Spoils(good_iterations))]
         )
         monkeypatch.setitem(sys.modules, "spoiling_reward", module)
         monkeypatch.setitem(METHODS, "spoils", Method("spoils", "Spoils.", NoSettings, "spoiling_reward", True))

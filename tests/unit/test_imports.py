@@ -128,7 +128,7 @@ def test_analysis_needs_no_torch():
 
 
 def test_settings_games_and_methods_are_known_without_torch():
-    wanted = ["megareward.cli", "megareward.training.config", "megareward.training.run_folder", "megareward.envs.games"]
+    wanted = ["megareward.cli", "megareward.training.config", "megareward.runs.folder", "megareward.envs.games"]
     run_python(BLOCKED.format(names={"torch", "ale_py"}) + f"for name in {wanted}: importlib.import_module(name)")
 
 

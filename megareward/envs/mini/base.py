@@ -13,8 +13,8 @@ import torch
 
 from megareward.envs.interface import Step
 from megareward.envs.mini.config import MiniConfig
-from megareward.envs.mini.dice import WORDS_PER_STEP, Dice, Rolls, environment_keys, random_words
 from megareward.envs.mini.drawing import CEILING, CEILING_THICKNESS, FIELD, Canvas, Shape, paint
+from megareward.envs.mini.hashed_rng import WORDS_PER_STEP, Draws, HashedRandom, environment_keys, random_words
 from megareward.envs.mini.motion import State, choose
 from megareward.errors import RunError, UsageError
 from megareward.types import Bool, Float, Int, Tensor, UInt8
@@ -55,7 +55,7 @@ class MiniGame(ABC, Generic[State]):
     """N copies of one mini game; a `BatchedEnv`. Actions that the game does not know do nothing."""
 
     action_names: ClassVar[tuple[str, ...]]
-    dice_sides: ClassVar[dict[str, int]]
+    random_ranges: ClassVar[dict[str, int]]
     """The random numbers of one step: name and number of sides."""
     frame_skip: int = 1
     game: State
@@ -70,7 +70,7 @@ class MiniGame(ABC, Generic[State]):
         self._background = torch.zeros(1, *self.frame_shape, dtype=torch.uint8, device=device)
         if not config.moving_camera:
             paint(self._background, self.scenery(self._canvas))
-        self._dice = Dice(self.dice_sides, device)
+        self._random = HashedRandom(self.random_ranges, device)
         self._tv_numbers = torch.arange(WORDS_PER_STEP - TV_HEIGHT * TV_WIDTH, WORDS_PER_STEP, device=device)
         # The unit of playfield, and so the number of the noise, that each pixel of the noisy TV shows.
         pixels = Canvas.of_size(config.size, torch.device("cpu")).rows[0]
@@ -81,11 +81,11 @@ class MiniGame(ABC, Generic[State]):
     # ---- the rules and looks of one game ----
 
     @abstractmethod
-    def begin(self, rolls: Rolls) -> State:
+    def begin(self, draws: Draws) -> State:
         """The first state of an episode."""
 
     @abstractmethod
-    def advance(self, game: State, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[State, Outcome]:
+    def advance(self, game: State, actions: Int[Tensor, "N"], draws: Draws) -> tuple[State, Outcome]:
         """One step. A state in which the player just died is continued with the next life."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class MiniGame(ABC, Generic[State]):
         key = environment_keys(seed, self.n_envs, self.device)
         zeros, no = torch.zeros_like(key), torch.zeros_like(key, dtype=torch.bool)
         self.progress = Progress(key, zeros, zeros, zeros + self.config.starting_lives, zeros, no)
-        self.game = self.begin(self._dice.roll(key, zeros))
+        self.game = self.begin(self._random.draw(key, zeros))
         self._pending: Step | None = None
         return Step(self.frames(), zeros.float(), terminated=no, truncated=no, first=~no, episode_over=no)
 
@@ -136,8 +136,8 @@ class MiniGame(ABC, Generic[State]):
         """The order of events in one step."""
         before, config = self.progress, self.config
         clock = before.clock + 1
-        rolls = self._dice.roll(before.key, clock)
-        after, outcome = self.advance(self.game, actions, rolls)
+        draws = self._random.draw(before.key, clock)
+        after, outcome = self.advance(self.game, actions, draws)
         first = before.over
         if config.death_flash:
             frozen = (before.dying > 0) & ~first
@@ -148,7 +148,7 @@ class MiniGame(ABC, Generic[State]):
         else:
             playing = ~first
             life_lost, dying = outcome.died & playing, before.dying
-        self.game = choose(first, self.begin(rolls), after)
+        self.game = choose(first, self.begin(draws), after)
         lives = torch.where(first, config.starting_lives, before.lives - life_lost.long())
         steps = (before.steps + 1) * ~first
 

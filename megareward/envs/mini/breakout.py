@@ -5,8 +5,8 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from megareward.envs.mini.base import MiniGame, Outcome
-from megareward.envs.mini.dice import Rolls
 from megareward.envs.mini.drawing import CEILING, FIELD, Canvas, Shape, cross
+from megareward.envs.mini.hashed_rng import Draws
 from megareward.envs.mini.motion import bounce, choose, deflect, direction, touch
 from megareward.types import Bool, Float, Int, Tensor
 
@@ -37,16 +37,16 @@ class Breakout(NamedTuple):
 
 class MiniBreakout(MiniGame[Breakout]):
     action_names = ("noop", "left", "right")
-    dice_sides: ClassVar = {"place": 31, "slope": 8}
+    random_ranges: ClassVar = {"place": 31, "slope": 8}
 
-    def begin(self, rolls: Rolls) -> Breakout:
+    def begin(self, draws: Draws) -> Breakout:
         zeros = torch.zeros(self.n_envs, device=self.device)
         bricks = torch.ones(self.n_envs, BRICK_ROWS, BRICK_COLUMNS, dtype=torch.bool, device=self.device)
-        return self._launch(Breakout(zeros + BAR_MIDDLE, zeros, zeros, zeros, zeros, bricks), rolls)
+        return self._launch(Breakout(zeros + BAR_MIDDLE, zeros, zeros, zeros, zeros, bricks), draws)
 
-    def advance(self, game: Breakout, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[Breakout, Outcome]:
+    def advance(self, game: Breakout, actions: Int[Tensor, "N"], draws: Draws) -> tuple[Breakout, Outcome]:
         ball_is_lost = game.ball_y >= FIELD - BALL
-        game = choose(ball_is_lost, self._launch(game, rolls), game)
+        game = choose(ball_is_lost, self._launch(game, draws), game)
 
         bar_x = game.bar_x + BAR_SPEED * direction(actions, minus=1, plus=2)
         bar_x = bar_x.clamp(0.0, FIELD - BAR_WIDTH)
@@ -76,12 +76,12 @@ class MiniBreakout(MiniGame[Breakout]):
         after = Breakout(bar_x, x, y, vx, vy, bricks | cleared[:, None, None])
         return after, Outcome(rewards, missed, won=torch.zeros_like(missed))
 
-    def _launch(self, game: Breakout, rolls: Rolls) -> Breakout:
+    def _launch(self, game: Breakout, draws: Draws) -> Breakout:
         """A new ball falls from just below the wall."""
         return game._replace(
-            ball_x=rolls["place"],
+            ball_x=draws["place"],
             ball_y=torch.full_like(game.ball_y, WALL_BOTTOM + 1),
-            ball_vx=(rolls["slope"] - 3.5) / 4,
+            ball_vx=(draws["slope"] - 3.5) / 4,
             ball_vy=torch.full_like(game.ball_vy, BALL_SPEED),
         )
 

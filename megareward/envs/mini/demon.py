@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from megareward.envs.mini.base import MiniGame, Outcome
-from megareward.envs.mini.dice import Rolls
 from megareward.envs.mini.drawing import CEILING, FIELD, WALL_LEVEL, Canvas, Shape
+from megareward.envs.mini.hashed_rng import Draws
 from megareward.envs.mini.motion import GONE, bounce, choose, direction, touch
 from megareward.types import Bool, Float, Int, Tensor
 
@@ -44,14 +44,14 @@ class Demon(NamedTuple):
 
 class MiniDemon(MiniGame[Demon]):
     action_names = ("noop", "left", "right", "fire")
-    dice_sides: ClassVar = {"x": 29, "y": 5, "vx": 5, "vy": 3, "turn": 8, "bomb": 4}
+    random_ranges: ClassVar = {"x": 29, "y": 5, "vx": 5, "vy": 3, "turn": 8, "bomb": 4}
 
-    def begin(self, rolls: Rolls) -> Demon:
+    def begin(self, draws: Draws) -> Demon:
         zeros = torch.zeros(self.n_envs, device=self.device)
         gone = zeros + GONE
-        return Demon(zeros + GUN_MIDDLE, zeros, gone, *_new_enemy(rolls), zeros, zeros, gone)
+        return Demon(zeros + GUN_MIDDLE, zeros, gone, *_new_enemy(draws), zeros, zeros, gone)
 
-    def advance(self, game: Demon, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[Demon, Outcome]:
+    def advance(self, game: Demon, actions: Int[Tensor, "N"], draws: Draws) -> tuple[Demon, Outcome]:
         game = choose(_gun_is_hit(game), _next_gun(game), game)
         gun_x = game.gun_x + GUN_SPEED * direction(actions, minus=1, plus=2)
         gun_x = gun_x.clamp(0.0, FIELD - GUN_WIDTH)
@@ -61,13 +61,13 @@ class MiniDemon(MiniGame[Demon]):
         bullet_y = torch.where(fires, GUN_Y - SHOT, game.bullet_y - BULLET_SPEED)
         bullet_y = torch.where(bullet_y < CEILING, GONE, bullet_y)
 
-        game = self._wander(game, rolls)
+        game = self._wander(game, draws)
         alive = game.burning == 0
         hit = touch(bullet_x, SHOT, game.enemy_x, ENEMY_WIDTH) & touch(bullet_y, SHOT, game.enemy_y, ENEMY_HEIGHT)
         hit &= alive
         bullet_y = torch.where(hit, GONE, bullet_y)
 
-        drops = alive & ~hit & (game.bomb_y == GONE) & (rolls["bomb"] == 0)
+        drops = alive & ~hit & (game.bomb_y == GONE) & (draws["bomb"] == 0)
         bomb_x = torch.where(drops, game.enemy_x + (ENEMY_WIDTH - SHOT) / 2, game.bomb_x)
         bomb_y = torch.where(drops, game.enemy_y + ENEMY_HEIGHT, game.bomb_y + BOMB_SPEED)
         bomb_y = torch.where((bomb_y > GROUND - SHOT) | (bomb_y < CEILING), GONE, bomb_y)
@@ -82,10 +82,10 @@ class MiniDemon(MiniGame[Demon]):
         )
         return game, Outcome(hit.float(), _gun_is_hit(game), won=torch.zeros_like(hit))
 
-    def _wander(self, game: Demon, rolls: Rolls) -> Demon:
+    def _wander(self, game: Demon, draws: Draws) -> Demon:
         """a living enemy flies on and sometimes turns; a burning one burns, and comes back at a place of its own."""
-        new_x, new_y, new_vx, new_vy = _new_enemy(rolls)
-        turns, burns, returns = rolls["turn"] == 0, game.burning > 0, game.burning == 1
+        new_x, new_y, new_vx, new_vy = _new_enemy(draws)
+        turns, burns, returns = draws["turn"] == 0, game.burning > 0, game.burning == 1
         vx = torch.where(turns, new_vx, game.enemy_vx)
         vy = torch.where(turns, new_vy, game.enemy_vy)
         x, vx = bounce(game.enemy_x + vx * ~burns, vx, 0.0, FIELD - ENEMY_WIDTH)
@@ -118,9 +118,9 @@ class MiniDemon(MiniGame[Demon]):
         ]
 
 
-def _new_enemy(rolls: Rolls) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _new_enemy(draws: Draws) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Place and speed of a new enemy; a turning one takes the speed only."""
-    return rolls["x"], CEILING + rolls["y"], (rolls["vx"] - 2) / 2, (rolls["vy"] - 1) / 2
+    return draws["x"], CEILING + draws["y"], (draws["vx"] - 2) / 2, (draws["vy"] - 1) / 2
 
 
 def _gun_is_hit(game: Demon) -> Bool[Tensor, "N"]:

@@ -9,8 +9,8 @@ import torch
 
 from megareward.envs.mini.base import MiniGame, Outcome
 from megareward.envs.mini.config import PongConfig
-from megareward.envs.mini.dice import Rolls
 from megareward.envs.mini.drawing import CEILING, FIELD, WALL_LEVEL, Canvas, Shape
+from megareward.envs.mini.hashed_rng import Draws
 from megareward.envs.mini.motion import bounce, choose, deflect, direction, touch
 from megareward.types import Float, Int, Tensor
 
@@ -38,17 +38,17 @@ class Pong(NamedTuple):
 
 class MiniPong(MiniGame[Pong]):
     action_names = ("noop", "up", "down")
-    dice_sides: ClassVar = {"height": 21, "slope": 8, "side": 2}
+    random_ranges: ClassVar = {"height": 21, "slope": 8, "side": 2}
     config: PongConfig
 
-    def begin(self, rolls: Rolls) -> Pong:
+    def begin(self, draws: Draws) -> Pong:
         zeros = torch.zeros(self.n_envs, device=self.device)
         middle = zeros + PADDLE_MIDDLE
-        return self._serve(Pong(middle, middle, zeros, zeros, zeros, zeros, zeros), rolls)
+        return self._serve(Pong(middle, middle, zeros, zeros, zeros, zeros, zeros), draws)
 
-    def advance(self, game: Pong, actions: Int[Tensor, "N"], rolls: Rolls) -> tuple[Pong, Outcome]:
+    def advance(self, game: Pong, actions: Int[Tensor, "N"], draws: Draws) -> tuple[Pong, Outcome]:
         ball_is_out = (game.ball_x <= 0) | (game.ball_x >= FIELD - BALL)
-        game = choose(ball_is_out, self._serve(game, rolls), game)
+        game = choose(ball_is_out, self._serve(game, draws), game)
 
         paddle_y = game.paddle_y + PADDLE_SPEED * direction(actions, minus=1, plus=2)
         paddle_y = paddle_y.clamp(CEILING, FLOOR - PADDLE_HEIGHT)
@@ -80,13 +80,13 @@ class MiniPong(MiniGame[Pong]):
         vx = torch.where(reaches_back, -vx, vx)
         return Pong(paddle_y, opponent_y, x, y, vx, vy, points), Outcome(rewards, missed, won)
 
-    def _serve(self, game: Pong, rolls: Rolls) -> Pong:
+    def _serve(self, game: Pong, draws: Draws) -> Pong:
         """A new ball from the middle, to either side."""
         return game._replace(
             ball_x=torch.full_like(game.ball_x, FIELD / 2 - BALL / 2),
-            ball_y=CEILING + rolls["height"],
-            ball_vx=BALL_SPEED * (2 * rolls["side"] - 1),
-            ball_vy=(rolls["slope"] - 3.5) / 4,
+            ball_y=CEILING + draws["height"],
+            ball_vx=BALL_SPEED * (2 * draws["side"] - 1),
+            ball_vy=(draws["slope"] - 3.5) / 4,
         )
 
     def player_offset(self, game: Pong) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from megareward.analysis.describe import describe_run, draw_curve
 from megareward.analysis.published import published, published_score
-from megareward.analysis.report import describe_run, draw_curve
 from megareward.analysis.results import COLUMNS, CURVE_POINTS, add_run, curve, read_records, table
 from megareward.envs.games import atari_games
 from megareward.errors import RunError, UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.config import RECENT, TrainConfig
-from megareward.training.run_folder import RunFolder
 
 
 def finished_run(path: Path, scores: list[float], *, commit: str | None = "0123456789abcdef", **config) -> Path:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from megareward.audit.learnt import learnt_maps
-from megareward.audit.truth import Episode, Truth, load_truth
+from megareward.audit.truth import AuditedEpisode, Truth, load_truth
 from megareward.cli import main
 from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
 from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
+from megareward.observers.tracker import ControlTracker
 
 TINY = ["--frames", "12", "--lags", "6", "--episodes", "3", "--device", "cpu"]
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_audited_is_refused_by_a_sentence(runs, words, sentence, 
 
 def test_an_oracle_is_named_wherever_its_scores_are_shown(runs, capsys):
     from megareward.analysis.results import shown_method
-    from megareward.training.run_folder import RunFolder
+    from megareward.runs.folder import RunFolder
 
     assert shown_method(RunFolder.open(runs / "oracle").record()["config"]) == "mega-ORACLE"
     assert shown_method(RunFolder.open(runs / "mega").record()["config"]) == "mega"
@@ -97,7 +97,7 @@ def test_learnt_maps_are_what_the_tracker_says_of_each_episode_alone():
     for T in (4, 7):
         frames = torch.randint(0, 256, (T + 1, 32, 24), dtype=torch.uint8, generator=generator)
         actions = torch.randint(0, 3, (T,), generator=generator)
-        episodes.append(Episode(frames, actions, torch.zeros(T + 1, 5, 8, dtype=torch.uint8)))
+        episodes.append(AuditedEpisode(frames, actions, torch.zeros(T + 1, 5, 8, dtype=torch.uint8)))
     found = learnt_maps(models, Truth({"grid": [2, 4], "lags": 5}, ("a", "b", "c"), episodes))
     for episode, maps in zip(episodes, found, strict=True):
         tracker = ControlTracker(models, 1)

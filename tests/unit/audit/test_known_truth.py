@@ -2,8 +2,8 @@
 
 import torch
 
-from megareward.audit.branches import Branches
 from megareward.control.grid import Grid
+from megareward.counterfactual.mini import Branches
 from megareward.envs.mini import mini_config
 from megareward.envs.mini.games import make_mini
 

@@ -7,7 +7,7 @@ import torch
 
 from megareward.audit.learnt import LearntMaps
 from megareward.audit.scores import auroc, calibration, estimate, remembered, score, spearman
-from megareward.audit.truth import Episode, Truth
+from megareward.audit.truth import AuditedEpisode, Truth
 from megareward.control.latent import latent_control
 
 H, W, L = 2, 3, 4
@@ -66,7 +66,7 @@ def random_case(seed, T=7):
     changed = torch.randint(0, 3, (T + 1, L, HW), generator=generator, dtype=torch.uint8)
     for n in range(1, L + 1):
         changed[:n, n - 1] = 0
-    episode = Episode(torch.zeros(T + 1, 8, 9, dtype=torch.uint8), torch.zeros(T, dtype=torch.int64), changed)
+    episode = AuditedEpisode(torch.zeros(T + 1, 8, 9, dtype=torch.uint8), torch.zeros(T, dtype=torch.int64), changed)
     return episode, maps
 
 
@@ -101,7 +101,7 @@ def test_what_only_the_alternative_would_show_cannot_be_seen():
     frames[2:4, 1, 1] = 200
     changed = torch.zeros(T + 1, L, HW, dtype=torch.uint8)
     changed[2:6, 0, 0] = changed[2:6, 0, 5] = 1
-    episode = Episode(frames, torch.zeros(T, dtype=torch.int64), changed)
+    episode = AuditedEpisode(frames, torch.zeros(T, dtype=torch.int64), changed)
     truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [episode])
     assert [cells.nonzero().tolist() for cells in truth.visible()] == [[[2, 0], [3, 0]]]
     nothing = LearntMaps(*(torch.zeros(T + 1, *shape) for shape in ((HW,), (HW, HW), (HW,), ())))

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from megareward.audit.branches import Branches
 from megareward.audit.record import Plan, find_truth, question, truth_path
-from megareward.audit.truth import Episode, Truth, load_truth, save_truth
+from megareward.audit.truth import AuditedEpisode, Truth, load_truth, save_truth
 from megareward.control.config import ControlConfig
+from megareward.counterfactual.mini import Branches
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini import mini_config
 from megareward.envs.mini.games import make_mini
@@ -22,7 +22,7 @@ CONTROL = ControlConfig(H=4, W=8)
 
 def test_what_is_saved_is_what_is_loaded(tmp_path):
     episodes = [
-        Episode(
+        AuditedEpisode(
             torch.randint(0, 256, (T + 1, 8, 6), dtype=torch.uint8),
             torch.randint(0, 4, (T,)),
             torch.randint(0, 3, (T + 1, 5, 6), dtype=torch.uint8),
@@ -51,7 +51,7 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
 def test_g_is_equation_9_over_the_lags():
     changed = torch.zeros(3, 4, 6, dtype=torch.uint8)
     changed[2, 0, 1], changed[2, 1, 1], changed[2, 3, 5] = 1, 2, 1
-    episode = Episode(torch.zeros(3, 4, 6, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64), changed)
+    episode = AuditedEpisode(torch.zeros(3, 4, 6, dtype=torch.uint8), torch.zeros(2, dtype=torch.int64), changed)
     g = episode.g(0.5)
     assert g[2].tolist() == [0, 1.5, 0, 0, 0, 0.125]
     assert math.isclose(g.sum().item(), 1.625)

@@ -9,8 +9,8 @@ from megareward.control.background import SAMPLE, Background
 from megareward.control.config import LatentConfig
 from megareward.control.grid import Grid
 from megareward.control.latent import accumulate, mega_reward, propagate, remember
-from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
+from megareward.observers.tracker import ControlTracker
 from tests.unit.control.test_control_models import SMALL, A, N, copy, models, rollout
 
 CPU = torch.device("cpu")

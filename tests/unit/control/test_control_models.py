@@ -10,8 +10,8 @@ from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig,
 from megareward.control.latent import accumulate
 from megareward.control.models import ControlModels
 from megareward.control.observation import anchor_noise
-from megareward.control.tracker import ControlTracker
 from megareward.errors import UsageError
+from megareward.observers.tracker import ControlTracker
 
 T, N, A, PX_H, PX_W = 5, 4, 3, 16, 24
 SMALL = ControlConfig(

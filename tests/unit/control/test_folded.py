@@ -8,7 +8,7 @@ from torch import Tensor
 
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.models import ControlModels
-from megareward.control.tracker import ControlTracker
+from megareward.observers.tracker import ControlTracker
 
 N, A, PX_H, PX_W, K, T = 5, 3, 16, 24, 2, 4
 PAPER = ControlConfig(

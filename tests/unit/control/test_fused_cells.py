@@ -8,7 +8,7 @@ from megareward.control.grid import Grid
 from megareward.control.observation import cell_rows
 from tests.unit.control.triton_device import DEVICE
 
-fused_cells = pytest.importorskip("megareward.control.fused_cells")
+fused_cells = pytest.importorskip("megareward.control.fast.fused_cells")
 
 
 def random(*shape: int, seed: int) -> Tensor:

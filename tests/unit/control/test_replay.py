@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from megareward.control.replay import Replay, Rollout, episode_starts, stack_times
+from megareward.control.learning.replay import ReplayBuffer, StoredRollout, episode_starts, stack_times
 from megareward.errors import UsageError
 
 T, N, P = 6, 3, 2
 
 
-def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> Rollout:
+def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> StoredRollout:
     """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions and what was thought of them are numbered the same
     way."""
     L = P + T + 1
@@ -17,7 +17,7 @@ def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> Rol
         first[t, n] = True
     actions = numbers[P:-1].clone()
     frames = numbers.to(torch.uint8)[..., None, None].expand(L, N, 4, 5).clone()
-    return Rollout(frames, actions, first, torch.stack([actions, -actions], -1).float())
+    return StoredRollout(frames, actions, first, torch.stack([actions, -actions], -1).float())
 
 
 def test_no_transition_into_the_first_frame_of_an_episode_is_real():
@@ -29,7 +29,7 @@ def test_no_transition_into_the_first_frame_of_an_episode_is_real():
 
 def test_a_transition_is_its_stack_its_action_and_the_next_frame():
     r = rollout(first_at=[(4, 1)])
-    replay = Replay(size=1, stack=3)
+    replay = ReplayBuffer(size=1, stack=3)
     replay.add(*r)
     rows = r.real().tolist()
     batch = replay.gather(torch.tensor([rows.index(row) for row in ([5, 1], [2, 0], [4, 2], [4, 1])]))
@@ -54,7 +54,7 @@ def test_episode_starts_and_stack_times():
 
 
 def test_a_draw_takes_each_real_transition_of_the_newest_rollouts_at_most_once():
-    replay = Replay(size=2, stack=1)
+    replay = ReplayBuffer(size=2, stack=1)
     for i in range(3):
         replay.add(*rollout(first_at=[(4 + i, 1)], offset=100 * (i == 2)))
     rows = replay.draw(1.0, torch.Generator().manual_seed(0))
@@ -68,7 +68,7 @@ def test_a_draw_takes_each_real_transition_of_the_newest_rollouts_at_most_once()
 
 
 def test_batches_are_a_draw_in_parts_without_the_remainder():
-    replay = Replay(size=2, stack=1)
+    replay = ReplayBuffer(size=2, stack=1)
     for _ in range(2):
         replay.add(*rollout(first_at=[(4, 1)]))
     drawn = replay.draw(0.9, torch.Generator().manual_seed(3))
@@ -82,7 +82,7 @@ def test_batches_are_a_draw_in_parts_without_the_remainder():
 
 @pytest.mark.parametrize(("n_real", "expected"), [(0, []), (1, []), (2, [2]), (5, [5]), (6, [6])])
 def test_too_few_transitions_for_a_batch_make_a_smaller_one_but_one_alone_makes_none(n_real, expected):
-    replay = Replay(size=1, stack=1)
+    replay = ReplayBuffer(size=1, stack=1)
     r = rollout(first_at=[(t, n) for t in range(P + 1, P + T + 1) for n in range(N)][n_real:])
     replay.add(*r)
     assert [len(part) for part in replay.batches(1.0, 6, torch.Generator())] == expected
@@ -90,14 +90,14 @@ def test_too_few_transitions_for_a_batch_make_a_smaller_one_but_one_alone_makes_
 
 def test_flags_that_the_host_knows_already_give_the_same_transitions():
     r = rollout(first_at=[(4, 1), (7, 2)])
-    asked, told = Replay(size=1, stack=2), Replay(size=1, stack=2)
+    asked, told = ReplayBuffer(size=1, stack=2), ReplayBuffer(size=1, stack=2)
     asked.add(*r)
     told.add(*r, first_here=r.first[P + 1 :].clone())
     assert all(torch.equal(one, two) for one, two in zip(asked.table(), told.table(), strict=True))
 
 
 def test_the_replay_keeps_copies():
-    replay = Replay(size=1, stack=1)
+    replay = ReplayBuffer(size=1, stack=1)
     r = rollout(first_at=[])
     replay.add(*r)
     r.frames.zero_()
@@ -107,17 +107,17 @@ def test_the_replay_keeps_copies():
 def test_a_rollout_whose_parts_do_not_fit_is_refused():
     r = rollout(first_at=[])
     with pytest.raises(UsageError, match=r"6 actions came with 6 frames"):
-        Replay(1, 1).add(r.frames[-6:], r.actions, r.first[-6:])
+        ReplayBuffer(1, 1).add(r.frames[-6:], r.actions, r.first[-6:])
 
 
 def test_without_a_policy_all_actions_were_equally_likely():
-    replay = Replay(1, 1, n_actions=2)
+    replay = ReplayBuffer(1, 1, n_actions=2)
     replay.add(*rollout(first_at=[])[:3])
     assert replay.gather(torch.tensor([3, 0])).log_policy.tolist() == [[0, 0], [0, 0]]
 
 
 def test_a_replay_from_before_policies_were_kept_is_still_read():
-    old, new = Replay(2, 1, n_actions=2), Replay(2, 1, n_actions=2)
+    old, new = ReplayBuffer(2, 1, n_actions=2), ReplayBuffer(2, 1, n_actions=2)
     old.add(*rollout(first_at=[(4, 1)])[:3])
     new.load_state_dict(
         {name: tensor for name, tensor in old.state_dict().items() if not name.endswith("log_policy")},

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from megareward.analysis.intervals import interval
 from megareward.audit.command import AuditArgs
 from megareward.cli import main
 from megareward.experiments import audits, runner
 from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
 from megareward.experiments.table import markdown
+from megareward.statistics.bootstrap import interval
 from megareward.training.config import TrainConfig, to_dict, with_preset
 
 

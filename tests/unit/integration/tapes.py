@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
-from megareward.envs.interface import Step
+from megareward.envs.interface import UserStep
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
 from megareward.training.clock import Clock
@@ -166,7 +166,7 @@ class TapeBatch:
     def __init__(self, reels: list[list[Episode]]) -> None:
         self.vector = TapeVector(reels, AutoresetMode.NEXT_STEP)
 
-    def reset(self, seed: int) -> Step:
+    def reset(self, seed: int) -> UserStep:
         self.vector.reset()
         return self._step(np.zeros(N), np.zeros(N, bool), np.zeros(N, bool), np.ones(N, bool))
 
@@ -175,13 +175,13 @@ class TapeBatch:
         _, rewards, terminated, truncated, _ = self.vector.step(actions.numpy())
         self.answer = self._step(rewards, terminated, truncated, first)
 
-    def recv(self) -> Step:
+    def recv(self) -> UserStep:
         return self.answer
 
-    def _step(self, rewards, terminated, truncated, first) -> Step:
+    def _step(self, rewards, terminated, truncated, first) -> UserStep:
         flags = [torch.from_numpy(x) for x in (terminated, truncated, first, terminated | truncated)]
         frames = torch.from_numpy(self.vector.projector.frames())
-        return Step(frames, torch.from_numpy(rewards).float(), *flags)
+        return UserStep(frames, torch.from_numpy(rewards).float(), *flags)
 
     def state_dict(self) -> None:
         return None

@@ -4,13 +4,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from megareward.integration.steps import Start, Steps, unfold
+from megareward.integration.steps import Start, UserSteps, unfold
 
 N, HW, SHAPE = 3, 5, (2, 4)
 
 
-def random_steps(T: int, opens: torch.Tensor, seed: int) -> Steps:
-    """Steps whose observations follow each other except where an episode opens."""
+def random_steps(T: int, opens: torch.Tensor, seed: int) -> UserSteps:
+    """UserSteps whose observations follow each other except where an episode opens."""
     dice = torch.Generator().manual_seed(seed)
 
     def rand(*shape):
@@ -26,7 +26,7 @@ def random_steps(T: int, opens: torch.Tensor, seed: int) -> Steps:
     ends = torch.zeros(T, N, dtype=torch.bool)
     ends[:-1] = opens[1:]
     no = torch.zeros_like(ends)
-    return Steps(
+    return UserSteps(
         before=before,
         after=after,
         actions=torch.randint(7, (T, N), generator=dice),

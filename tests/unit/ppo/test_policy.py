@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from megareward.errors import UsageError
-from megareward.ppo.config import PolicyConfig, PPOConfig, Stream
+from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.policy import Policy, convolve_blocks, fits_blocks, sample
+from megareward.reward_stream import RewardStream
 
 B, A, S = 5, 7, 2
 
@@ -55,7 +56,7 @@ def test_impossible_hyper_parameters_are_refused_by_name(bad):
 
 def test_an_impossible_discount_is_refused():
     with pytest.raises(UsageError, match=r"1\.5"):
-        Stream("x", discount=1.5)
+        RewardStream("x", discount=1.5)
 
 
 @pytest.mark.parametrize(("kernel", "stride", "E"), [(8, 4, 0), (8, 4, 1), (4, 2, 2), (6, 3, 1)])

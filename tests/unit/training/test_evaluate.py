@@ -15,12 +15,12 @@ from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
+from megareward.runs.checkpoint import prefixed
+from megareward.runs.folder import RunFolder
 from megareward.training import evaluate
-from megareward.training.checkpoint import prefixed
 from megareward.training.config import TrainConfig, with_preset
 from megareward.training.evaluate import Evaluation, evaluate_run, play
 from megareward.training.run import start
-from megareward.training.run_folder import RunFolder
 from megareward.training.tracking import make_tracker
 from megareward.types import Int, Tensor
 

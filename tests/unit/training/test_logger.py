@@ -1,8 +1,8 @@
 """What reaches the logs."""
 
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
 from megareward.training.logger import Logger
-from megareward.training.run_folder import RunFolder
 from megareward.training.score_book import Episode
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from megareward.viewer.recording import LearntMaps, Maps, Recording
+from megareward.viewer.recording import Maps, Recording, RunMaps
 
 T, H, W, PX_H, PX_W = 600, 3, 4, 24, 40
 HW = H * W
@@ -29,7 +29,7 @@ def made(
         relation = (dice.dirichlet(np.full(HW, 0.2), (T, HW)) * 100).round().astype(np.uint8)
         for array in (direct, g, relation):
             array[first] = 0
-        maps = LearntMaps(direct, g, dice.random(T).astype(np.float32) * 0.1, relation)
+        maps = RunMaps(direct, g, dice.random(T).astype(np.float32) * 0.1, relation)
     settings: dict[str, Any] = {
         "game": "mini-pong",
         "method": "mega",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from megareward.viewer.page import write_page
-from megareward.viewer.recording import LearntMaps
+from megareward.viewer.recording import RunMaps
 from megareward.viewer.report import write_report
 from tests.chromium import Browser, browsing, find_chromium
 from tests.unit.viewer.made import H, T, W, made
@@ -249,7 +249,7 @@ def test_ten_thousand_steps_open_within_two_seconds_and_stay_under_25_megabytes(
     dice = np.random.default_rng(0)
     relation = (dice.dirichlet(np.full(cells, 0.2), (steps, cells)) * 100).round().astype(np.uint8)
     maps = dice.dirichlet(np.full(cells, 0.2), (2, steps)).astype(np.float32)
-    learnt = LearntMaps(maps[0], maps[1], maps[0].max(-1), relation)
+    learnt = RunMaps(maps[0], maps[1], maps[0].max(-1), relation)
     recording = replace(made(steps, learnt=False, size=(84, 84)), H=7, W=7, learnt=learnt)
     path = write_page(recording, tmp_path / "long.html")
     assert path.stat().st_size < 25e6

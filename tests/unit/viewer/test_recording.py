@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from megareward.errors import UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.training.run import start
-from megareward.training.run_folder import RunFolder
 from megareward.viewer.recording import record_run
 from tests.seams.small_runs import QUIET, small
 from tests.unit.viewer.made import T, made

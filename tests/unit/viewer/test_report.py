@@ -11,8 +11,8 @@ import pytest
 
 from megareward.analysis.published import published_score
 from megareward.errors import RunError, UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
-from megareward.training.run_folder import RunFolder
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
 from megareward.viewer.runs import Run, differences, flat, group_runs, interval, score_line

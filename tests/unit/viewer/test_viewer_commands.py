@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from megareward import play
+from megareward.cli import play
 from megareward.cli import main
 from megareward.training.run import start
 from megareward.viewer import command, video

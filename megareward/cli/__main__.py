@@ -1,0 +1,5 @@
+"""`python -m megareward.cli`."""
+
+from megareward.cli import run
+
+run()

@@ -1,0 +1,1 @@
+"""How the control models are trained: replay, updates, and when they happen."""

@@ -1,0 +1,132 @@
+"""Checkpoints that survive: written aside, synced, then renamed; checked by hash when read; the last two are kept.
+
+checkpoints/000001048576/      the frames of training it holds
+    tensors.safetensors        every tensor, by dotted name
+    state.json                 counters and other plain values
+    manifest.json              SHA-256 of the two
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from megareward.errors import RunError
+from megareward.runs.durable import sync_folder, write_synced
+from megareward.types import Tensor
+
+KEEP = 2
+_SCRATCH = ".writing-"
+
+
+def save_checkpoint(folder: Path, frames: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> Path:
+    """Write one checkpoint atomically and forget all but the last two."""
+    folder.mkdir(exist_ok=True)
+    clear_scratch(folder)
+    scratch = folder / f"{_SCRATCH}{frames:012d}"
+    final = folder / f"{frames:012d}"
+    scratch.mkdir()
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    files = {
+        "tensors.safetensors": safetensors.torch.save(plain),
+        "state.json": json.dumps(state, indent=1).encode(),
+    }
+    manifest = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    for name, data in {**files, "manifest.json": json.dumps(manifest, indent=1).encode()}.items():
+        write_synced(scratch / name, data)
+    sync_folder(scratch)
+    if final.exists():  # the same moment saved twice, as on Ctrl-C right after a checkpoint
+        shutil.rmtree(final)
+    os.rename(scratch, final)
+    sync_folder(folder)
+    for old in list_checkpoints(folder)[:-KEEP]:
+        shutil.rmtree(old)
+    return final
+
+
+def load_newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, dict[str, Tensor], dict[str, Any]] | None:
+    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud."""
+    saved = list_checkpoints(folder)
+    for path in reversed(saved):
+        try:
+            return path, *read_checkpoint(path)
+        except DamagedError as damage:
+            warn(f"Checkpoint {path.name} is damaged ({damage}); falling back to the one before.")
+    if saved:
+        raise RunError(f"All {len(saved)} checkpoints in {folder} are damaged; start a new run.")
+    return None
+
+
+class DamagedError(Exception):
+    """A checkpoint is not what was written."""
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        data = {name: (path / name).read_bytes() for name in ("tensors.safetensors", "state.json")}
+    except FileNotFoundError as missing:
+        raise DamagedError(f"{Path(missing.filename).name} is missing") from missing
+    except ValueError as broken:
+        raise DamagedError("manifest.json is not JSON") from broken
+    for name, content in data.items():
+        if not isinstance(manifest, dict) or hashlib.sha256(content).hexdigest() != manifest.get(name):
+            raise DamagedError(f"{name} does not match its hash")
+    return safetensors.torch.load(data["tensors.safetensors"]), json.loads(data["state.json"])
+
+
+def list_checkpoints(folder: Path) -> list[Path]:
+    """Oldest first; scratch folders of interrupted writes are not checkpoints."""
+    return sorted(p for p in folder.glob("[0-9]*") if p.is_dir()) if folder.is_dir() else []
+
+
+def forget_newer(path: Path) -> None:
+    """Remove what lies after the checkpoint that a run goes on from. It was damaged and is no longer in the run's past;
+    kept, it would count as one of the last two."""
+    for newer in list_checkpoints(path.parent):
+        if newer > path:
+            shutil.rmtree(newer)
+
+
+def clear_scratch(folder: Path) -> None:
+    for leftover in folder.glob(f"{_SCRATCH}*"):
+        shutil.rmtree(leftover)
+
+
+# Flat names ----------------------------------------------------------------------------------------------------------
+
+
+def prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
+
+
+def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors under one prefix, without it."""
+    return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(prefix + ".")}
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Adam's moments by parameter number. The groups' settings come from the config, not from the checkpoint."""
+    return {
+        f"{number}.{name}": torch.as_tensor(value)
+        for number, moments in optimiser.state_dict()["state"].items()
+        for name, value in moments.items()
+    }
+
+
+def load_optimiser_tensors(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        number, key = name.split(".", 1)
+        state.setdefault(int(number), {})[key] = tensor
+    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
+    for parameter, moments in optimiser.state.items():
+        for name, value in moments.items():
+            if value.shape == parameter.shape:  # in memory as the parameter is: fused Adam insists
+                moments[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)

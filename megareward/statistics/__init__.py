@@ -1,0 +1,1 @@
+"""Running statistics and intervals, each in one place."""
