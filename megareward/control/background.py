@@ -50,7 +50,7 @@ class Background:
         """Which cells show nothing else."""
         return ~changed_cells(self.frame, frames, grid) & self.known
 
-    def follow(self, other: "Background") -> None:
+    def copy_from(self, other: "Background") -> None:
         """Know what another one knows; what it has seen stays its own."""
         self.frame.copy_(other.frame)
         self.known.copy_(other.known)

@@ -142,7 +142,7 @@ class ExecutionConfig:
     fused: Switch = "auto"
     """Triton kernels for BatchNorm + LeakyReLU, the product of pairs and the sum of Eq. 6."""
     folded: Switch = "auto"
-    """The tracker's attention with BatchNorm inside the weights, which are prepared once per lesson. auto: always."""
+    """The tracker's attention with BatchNorm inside the weights, which are prepared once per update. auto: always."""
     graph: Switch = "auto"
     """The tracker's step, and a gradient step, as one CUDA graph instead of hundreds of launches."""
 
@@ -150,7 +150,7 @@ class ExecutionConfig:
 @dataclass(frozen=True)
 class OracleConfig:
     """For diagnosis on mini games, never for real training: instead of learnt maps the tracker reports true ones, found
-    by playing every alternative action in copies of the game (`audit.oracle`)."""
+    by playing every alternative action in copies of the game (`observers.oracle`)."""
 
     lags: int = 0
     """Actions back whose effect is followed. 0: no oracle; the maps are learnt, as in the paper."""
@@ -193,12 +193,11 @@ class ControlConfig:
     passes: int = 1
     """Passes per update. With replay 2 each transition is used twice, as in the released code."""
     overlap: Switch = "auto"
-    """Learn from a rollout while the next one is collected, and judge that one with the weights of one rollout before.
+    """Learn from a rollout while the next one is collected, whose maps are made with the weights of one rollout before.
     So a map is made by models that have learnt from all but the newest rollout. auto: on for a GPU. off: learn, then
     collect."""
-    warmup_steps: int = 614_400
-    """[D13] Steps of uniformly random actions during which only the control models learn. Not in the paper. Released
-    code: 600 rollouts of 8 x 128."""
+    background_frames: int = 614_400
+    """[D22] The first frames, of a sample of which each pixel's median is the background."""
 
     def __post_init__(self) -> None:
         _require(min(self.H, self.W) >= 1, "The grid", f"{self.H}x{self.W}", "use at least one cell each way")
@@ -207,7 +206,8 @@ class ControlConfig:
         _require(self.replay >= 1, "replay", self.replay, "keep at least the newest rollout (1)")
         _require(0 < self.fraction <= 1, "fraction", self.fraction, "use a share in (0, 1]")
         _require(self.passes >= 0, "passes", self.passes, "use 0 (never train) or more")
-        _require(self.normalise_frames >= 1, "normalise_frames", self.normalise_frames, "use at least 1")
+        for name in ("normalise_frames", "background_frames"):
+            _require(getattr(self, name) >= 1, name, getattr(self, name), "use at least 1")
 
 
 def paper(config: ControlConfig) -> ControlConfig:
@@ -242,10 +242,10 @@ def paper(config: ControlConfig) -> ControlConfig:
             reward="difference",
         ),
         normalise="fixed",
+        background_frames=10_000,
         learning_rate=1e-4,
         betas=(0.0, 0.9),
         overlap="off",
-        warmup_steps=0,
     )
 
 
@@ -287,7 +287,6 @@ def released(config: ControlConfig) -> ControlConfig:
         fraction=1.0,
         passes=1,
         overlap="off",
-        warmup_steps=614_400,
     )
 
 
@@ -302,5 +301,5 @@ def mini(config: ControlConfig) -> ControlConfig:
         fraction=0.25,
         overlap="on",
         normalise_frames=2_000,
-        warmup_steps=20_000,
+        background_frames=20_000,
     )

@@ -8,10 +8,11 @@ if every cell relied on itself alone, the sum of g would grow the same way whate
 in Eq. 11 is in how many cells rely on well-controlled ones.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
+from megareward.control.config import LatentConfig
 from megareward.types import Bool, Float, Tensor
 
 
@@ -55,32 +56,11 @@ def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N #HW"
     return torch.where(changed[..., None], relation, itself)
 
 
-def propagate(
-    relation: Float[Tensor, "N HW HW"],
-    g_prev: Float[Tensor, "N HW"],
-    hold: bool = False,
-    kept: Float[Tensor, "N HW"] | None = None,
-) -> Float[Tensor, "N HW"]:
-    """The control passed on along the relation. `hold` [D8]: no cell loses what it had. `kept` [D22]: but for this
-    share, which is less than 1 where there is nothing left to control."""
-    passed_on = chain(relation, g_prev)
-    passed_on = torch.maximum(g_prev, passed_on) if hold else passed_on
-    return passed_on if kept is None else passed_on * kept
-
-
 def accumulate(
-    direct: Float[Tensor, "N HW"],
-    relation: Float[Tensor, "N HW HW"],
-    g_prev: Float[Tensor, "N HW"],
-    rho: float,
-    hold: bool = False,
-    clip: bool = False,
-    kept: Float[Tensor, "N HW"] | None = None,
+    direct: Float[Tensor, "N HW"], relation: Float[Tensor, "N HW HW"], g_prev: Float[Tensor, "N HW"], rho: float
 ) -> Float[Tensor, "N HW"]:
-    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `hold` and `clip` are [D8], `kept` is
-    [D22]."""
-    g = rho * propagate(relation, g_prev, hold, kept) + direct
-    return g.clamp(0, 1) if clip else g
+    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `advance` has it with all options."""
+    return rho * chain(relation, g_prev) + direct
 
 
 def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
@@ -97,19 +77,57 @@ def mega_reward(
 ) -> Float[Tensor, "*B"]:
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are [D9].
 
-    `positive` counts cells that gained only. `record` is the same; but for g_{t-1} the tracker gives what it remembers.
+    `positive` counts cells that gained only. `record` is the same; but for g_{t-1} `advance` gives what is remembered.
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
-    `passed_on` (what `propagate` returned) - g_{t-1}, for which the tracker gives what it remembers, too.
+    `passed_on` - g_{t-1}, for which `advance` gives what is remembered, too.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)
     if form in ("positive", "record"):
         return (g - g_prev).clamp(min=0).sum(-1)
     if passed_on is None:
-        raise ValueError("passed_on is None, but the form 'spread' is made of it: pass what `propagate` returned.")
+        raise ValueError("passed_on is None, but the form 'spread' is made of it: pass the control passed on.")
     return (passed_on - g_prev).clamp(min=0).sum(-1)
 
 
 def clear(g: Float[Tensor, "N HW"], first: Bool[Tensor, "N"]) -> Float[Tensor, "N HW"]:
     """An episode begins with nothing under control."""
     return g.masked_fill(first[:, None], 0)
+
+
+class Accumulated(NamedTuple):
+    """What N environments have under control after a step, and what the step was worth."""
+
+    g: Float[Tensor, "N HW"]
+    memory: Float[Tensor, "N HW"]
+    """See `remember`; the forms `record` and `spread` pay for what exceeds it."""
+    mega_reward: Float[Tensor, "N"]
+
+
+def advance(
+    g_prev: Float[Tensor, "N HW"],
+    memory: Float[Tensor, "N HW"],
+    direct: Float[Tensor, "N HW"],
+    passed_on: Float[Tensor, "N HW"],
+    first: Bool[Tensor, "N"],
+    flash: Bool[Tensor, "N"] | None,
+    background: Bool[Tensor, "N HW"] | None,
+    config: LatentConfig,
+) -> Accumulated:
+    """One step of Eq. 10 and 11 with all that `config` asks for; whoever makes the maps, learnt or true.
+
+    `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
+    branching the game. `first`: a frame opens an episode. `flash` [D24]: the step changed most of the screen at once.
+    `background` [D22]: cells that show nothing else. None where the option is off.
+    """
+    if flash is not None:  # it gives no control and passes none on
+        direct, passed_on = clear(direct, flash), torch.where(flash[:, None], g_prev, passed_on)
+    if config.hold:  # [D8] no cell loses what it had
+        passed_on = torch.maximum(g_prev, passed_on)
+    if background is not None:
+        passed_on = passed_on * torch.where(background, config.background, 1.0)
+    g = config.rho * passed_on + direct
+    g = clear(g.clamp(0, 1) if config.clip else g, first)
+    had = memory if config.reward in ("spread", "record") else g_prev
+    reward = mega_reward(g, had, passed_on, config.reward).masked_fill(first, 0)
+    return Accumulated(g, clear(remember(g, memory, config.rho), first), reward)

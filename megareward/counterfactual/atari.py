@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from megareward.cells import any_in_cells
 from megareward.counterfactual.clonable_atari import Emulator
 from megareward.envs.atari_config import AtariConfig
 from megareward.errors import RunError
@@ -68,7 +69,9 @@ def branch_episode(
             shown, over = emulator.decide(taken)
             if over:  # there is nothing left to compare
                 continue
-            changed[t + 1] += np.outer(members, to_cells(emulator.changed_pixels(screen, shown), grid)).astype(np.uint8)
+            changed[t + 1] += np.outer(members, any_in_cells(emulator.changed_pixels(screen, shown), *grid)).astype(
+                np.uint8
+            )
             if members[:-1].any():
                 own = emulator.clone()
                 world = found.setdefault(own.serialize(), Branch(own, np.zeros(lags, np.int64)))
@@ -111,13 +114,6 @@ def _replay(
     for t, action in enumerate(recording.actions):
         screen, _ = emulator.decide(action)
         yield emulator.frame(screen), recording.frames[t + 1]
-
-
-def to_cells(changed: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """(HW,) which cells hold a changed pixel."""
-    H, W = grid
-    px_h, px_w = changed.shape
-    return changed.reshape(H, px_h // H, W, px_w // W).any((1, 3)).reshape(H * W)
 
 
 # Several episodes at once --------------------------------------------------------------------------------------------

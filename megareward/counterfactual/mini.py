@@ -19,9 +19,10 @@ from collections.abc import Mapping
 
 import torch
 
+from megareward.cells import any_in_cells
 from megareward.control.grid import Grid
 from megareward.envs.mini.base import MiniGame
-from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
+from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Branches:
@@ -59,7 +60,7 @@ class Branches:
         worlds = joined(self.worlds.select(kept), self.before.select(parents))
         shown = worlds.step(torch.cat([actions[owner[: len(kept)]], alternatives])).frames
 
-        differs = cells_that_differ(shown, frames[owner], self.grid).float()  # (W, HW)
+        differs = any_in_cells(shown != frames[owner], self.grid.H, self.grid.W).float()  # (W, HW)
         changed = torch.zeros(self.env.n_envs, self.lags, self.grid.n_cells, device=self.env.device)
         changed.index_add_(0, owner, members[:, :, None] * differs[:, None, :])
 
@@ -112,11 +113,3 @@ def merged(table: Float[Tensor, "N columns"]) -> tuple[Int[Tensor, "M"], Int[Ten
     example = rows.new_full((len(table),), len(table)).scatter_reduce(0, kind, rows, "amin")[kind]
     example = torch.where((table == table[example]).all(1), example, rows)
     return torch.unique(example, return_inverse=True)
-
-
-def cells_that_differ(
-    a: Shaped[Tensor, "B px_h px_w"], b: Shaped[Tensor, "B px_h px_w"], grid: Grid
-) -> Bool[Tensor, "B HW"]:
-    """The cells in which two frames are not the same, pixel by pixel."""
-    in_rows = (a != b).view(-1, grid.H, grid.cell_h, grid.px_w).any(2)  # (B, H, px_w)
-    return in_rows.view(-1, grid.n_cells, grid.cell_w).any(2)

@@ -1,1 +1,18 @@
-"""What watches every new frame online and records fields about it. See `interface`."""
+"""What watches every new frame online and records fields about it; see `interface`. Free of torch.
+
+One line of the table per observer; methods name the ones they need.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from megareward.observers.interface import Context, Observer
+
+OBSERVERS: dict[str, str] = {"control": "megareward.observers.control"}
+"""Name -> module with `build(context) -> Observer`."""
+
+
+def build_observer(name: str, context: "Context") -> "Observer":
+    observer: Observer = importlib.import_module(OBSERVERS[name]).build(context)
+    return observer

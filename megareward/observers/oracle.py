@@ -13,8 +13,9 @@ g_t = sum_n rho^(n-1) c_n I_n(t); what is left to choose is how much one control
             sums to 1 at every lag would make the reward a clock, whatever the agent did.)
   binary    c_n = 1: a cell is controlled or not.
 
-The rest is Eq. 10 and 11 with all options of `LatentConfig`: what earlier actions still control,
-sum_{n>1} rho^(n-2) c_n I_n, takes the place of the control that the relation would have passed on. With hold and clip
+With `above_chance` [D20] c_n is what exceeds 1 / HW. The rest is Eq. 10 and 11 by the same `control.latent.advance`
+that learnt maps go through, all options of `LatentConfig` included: what earlier actions still control,
+sum_{n>1} rho^(n-2) c_n I_n, takes the place of the control that the relation would have passed on. With all options
 switched off g is Eq. 9, cut after `lags` steps.
 """
 
@@ -22,100 +23,87 @@ from collections.abc import Mapping
 
 import torch
 
-from megareward.control.config import ControlConfig
+from megareward.control.background import Background
+from megareward.control.flash import is_flash
 from megareward.control.grid import Grid
-from megareward.control.latent import clear, mega_reward
+from megareward.control.latent import advance
 from megareward.counterfactual.mini import Branches
-from megareward.envs.interface import BatchedEnv
 from megareward.envs.mini.base import MiniGame
 from megareward.errors import UsageError
-from megareward.observers.tracker import Control
-from megareward.types import Bool, Int, Tensor, UInt8
+from megareward.observers.control import control_fields, control_metrics
+from megareward.observers.interface import Context, Observer, Seen
+from megareward.rollout import Fields, Rollout
+from megareward.state import State, joined, part
+from megareward.types import Tensor
 
 
-class NothingToLearn:
-    """Takes the place of the control models beside an oracle."""
+class Oracle(Observer):
+    """A control observer that knows. It reads the games themselves: `advance` once after each of their steps."""
 
-    def __init__(self, config: ControlConfig, frame_shape: tuple[int, int], device: torch.device) -> None:
-        self.config, self.frame_shape, self.device = config, frame_shape, device
-        self.grid = Grid(config.H, config.W, *frame_shape)
-
-    def update(
-        self, frames: UInt8[Tensor, "S N px_h px_w"], actions: Int[Tensor, "T N"], first: Bool[Tensor, "S N"]
-    ) -> dict[str, float]:
-        return {}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        if state:
-            raise UsageError(
-                f"An oracle learns nothing, but was given {sorted(state)[0]}; this checkpoint is not its own."
-            )
-
-
-class OracleTracker:
-    """A `ControlTracker` that knows. It reads the games themselves, so call `step` once after each of their steps."""
-
-    def __init__(self, env: BatchedEnv, config: ControlConfig) -> None:
+    def __init__(self, context: Context) -> None:
+        env, config, world = context.env, context.control, context.world
         if not isinstance(env, MiniGame):
             raise UsageError(
                 f"control.oracle.lags is {config.oracle.lags}, but {type(env).__name__} cannot be branched; "
                 "an oracle knows mini games only."
             )
-        self.models = NothingToLearn(config, env.frame_shape, env.device)
-        self.latent, self.normalise = config.latent, config.oracle.normalise
-        lags, HW = config.oracle.lags, self.models.grid.n_cells
-        self.branches = Branches(env, self.models.grid, lags)
-        self.discounts = self.latent.rho ** torch.arange(lags, device=env.device)
-        self.g = torch.zeros(env.n_envs, HW, device=env.device)
-        self.size = torch.ones(env.n_envs, lags, device=env.device)
+        self.latent, self.normalise, lags = config.latent, config.oracle.normalise, config.oracle.lags
+        self.grid = Grid(config.H, config.W, *env.frame_shape)
+        self.fields = control_fields(self.grid, self.latent)
+        self.branches = Branches(env, self.grid, lags)
+        self.background = Background(world.frame_shape, config.background_frames, world.device)
+        self.discounts = self.latent.rho ** torch.arange(lags, device=world.device)
+        self.g = torch.zeros(env.n_envs, self.grid.n_cells, device=world.device)
+        self.memory = torch.zeros_like(self.g)
+        self.last = torch.zeros(env.n_envs, *world.frame_shape, dtype=torch.uint8, device=world.device)
+        self.size = torch.ones(env.n_envs, lags, device=world.device)
         """How many cells each of the last actions controlled at once."""
         self.started = False
 
     @torch.no_grad()
-    def step(
-        self,
-        stack: UInt8[Tensor, "N K px_h px_w"],
-        actions: Int[Tensor, "N"],
-        first: Bool[Tensor, "N"],
-        with_relation: bool = False,
-        group: int = 0,
-    ) -> Control:
-        """`stack` ends with the newest frame; `actions` led to it; `first`: it opens an episode. There is no relation:
-        nothing was guessed from cell to cell. Mini games come in one group."""
+    def advance(self, seen: Seen) -> Fields:
+        """Mini games come in one group. There is no relation: nothing was guessed from cell to cell."""
+        latent, newest, first = self.latent, seen.stacks[:, -1], seen.first
         if not self.started:
             self.branches.forget()
             first = torch.ones_like(first)
         self.started = True
-        influence = (self.branches.step(actions, first, stack[:, -1]) > 0).float()  # (N, L, HW)
-        now = influence[:, 0].sum(-1).clamp(min=1)  # an action may show its effect later than at once
-        self.size = torch.cat([now[:, None], self.size[:, :-1]], 1)
-        direct = influence[:, 0] / now[:, None]
-        if self.normalise == "chained":
-            influence = influence / self.size[:, :, None]
-
-        latent = self.latent
+        influence = (self.branches.step(seen.actions, first, newest) > 0).float()  # (N, L, HW)
+        at_once = influence[:, 0].sum(-1).clamp(min=1)  # an action may show its effect later than at once
+        self.size = torch.cat([at_once[:, None], self.size[:, :-1]], 1)
+        direct = influence[:, 0] / at_once[:, None]
+        counts = 1 / self.size if self.normalise == "chained" else torch.ones_like(self.size)  # (N, L)
+        if latent.above_chance:
+            counts = (counts - 1 / self.grid.n_cells).clamp(min=0)
+        influence = influence * counts[:, :, None]
         passed_on = torch.einsum("n,bnc->bc", self.discounts[:-1], influence[:, 1:])
         if latent.clip:  # nobody can pass on more than there was
             passed_on = passed_on.clamp(max=1)
-        if latent.hold:
-            passed_on = torch.maximum(self.g, passed_on)
-        g = latent.rho * passed_on + influence[:, 0]
-        g = clear(g.clamp(0, 1) if latent.clip else g, first)
-        reward = mega_reward(g, self.g, passed_on, latent.reward).masked_fill(first, 0)
-        self.g = g
-        return Control(direct, g.clone(), reward, None)
+        flash = is_flash(self.last, newest, latent.flash) if latent.flash < 1 else None
+        background = self.background.shown(newest, self.grid) if latent.background < 1 else None
+        after = advance(self.g, self.memory, influence[:, 0], passed_on, first, flash, background, latent)
+        self.g, self.memory, self.last = after.g, after.memory, newest.clone()
+        return {"direct": direct, "g": after.g, "mega_reward": after.mega_reward}
 
-    def state_dict(self) -> dict[str, Tensor]:
-        state = {"g": self.g.clone(), "size": self.size.clone(), "started": torch.tensor(self.started)}
-        return state | {f"branches.{name}": value for name, value in self.branches.state_dict().items()}
+    def learn(self, rollout: Rollout) -> dict[str, Tensor]:
+        """Nothing but the background [D22]."""
+        self.background.observe(rollout.recorded().frames.flatten(0, 1))
+        return control_metrics(rollout, self.latent)
+
+    def state_dict(self) -> State:
+        return joined(background=self.background.state_dict())
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state; the games themselves must have been restored before."""
-        self.g, self.size = (state[name].to(self.g.device) for name in ("g", "size"))
+        if strange := sorted(name for name in state if not name.startswith("background.")):
+            raise UsageError(f"An oracle learns no maps, but was given {strange[0]}; this checkpoint is not its own.")
+        self.background.load_state_dict(part(state, "background"))
+
+    def running_state(self) -> State:
+        own = {name: getattr(self, name).clone() for name in ("g", "memory", "last", "size")}
+        return own | {"started": torch.tensor(self.started)} | joined(branches=self.branches.state_dict())
+
+    def load_running_state(self, state: Mapping[str, Tensor]) -> None:
+        for name in ("g", "memory", "last", "size"):
+            setattr(self, name, state[name].to(self.g.device))
         self.started = bool(state["started"])
-        self.branches.load_state_dict(
-            {name.removeprefix("branches."): value for name, value in state.items() if name.startswith("branches.")}
-        )
+        self.branches.load_state_dict(part(state, "branches"))

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import torch
 
 from megareward.control.flash import is_flash
-from megareward.control.latent import above_chance, accumulate, clear, hold_still, mega_reward, propagate, remember
+from megareward.control.latent import above_chance, advance, chain, clear, hold_still
 from megareward.control.models import ControlModels, chosen
 from megareward.control.observation import changed_cells
 from megareward.cuda.graphs import CapturedFunction
 from megareward.errors import UsageError
 from megareward.rng import set_rng_state
+from megareward.state import State
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
@@ -20,7 +21,7 @@ class Control(NamedTuple):
 
     direct: Float[Tensor, "N HW"]
     g: Float[Tensor, "N HW"]
-    reward: Float[Tensor, "N"]
+    mega_reward: Float[Tensor, "N"]
     """Eq. 11, in the form that the config asks for."""
     relation: Float[Tensor, "N HW HW"] | None
     """[to, from]; only if asked for."""
@@ -39,7 +40,7 @@ class ControlTracker:
         self.noise = torch.Generator(device).manual_seed(seed)
         self.g = torch.zeros(n_envs, models.grid.n_cells, device=device)
         self.memory = torch.zeros_like(self.g)
-        """What each cell had of late, forgotten as background [D22] or not: `spread` pays for what exceeds it."""
+        """What each cell had of late; see `control.latent.remember`."""
         self.last = torch.zeros(n_envs, K, *models.frame_shape, dtype=torch.uint8, device=device)
         self.started = False
         # The arguments of a step, at a fixed place in memory.
@@ -50,9 +51,13 @@ class ControlTracker:
         self._rows = torch.arange(n, device=device)
         self._anchor = models.anchor(n, torch.Generator(device))
         self._anchors: Tensor | None = None
-        self._kept: list[Tensor] = []
         graph = chosen(models.config.execution.graph, device)
-        self._advance_all = CapturedFunction(self._advance, enabled=graph, before=self.keep, after=self.put_back)
+        self._advance_all = CapturedFunction(self._advance, enabled=graph, unchanged=lambda: self.running)
+
+    @property
+    def running(self) -> list[Tensor]:
+        """What `advance` changes."""
+        return [self.g, self.memory, self.last]
 
     def step(
         self,
@@ -80,7 +85,7 @@ class ControlTracker:
         self.prepare(group)
         control = self._advance_all()
         relation = control.relation.clone() if with_relation and control.relation is not None else None
-        return Control(control.direct.clone(), control.g.clone(), control.reward.clone(), relation)
+        return Control(control.direct.clone(), control.g.clone(), control.mega_reward.clone(), relation)
 
     def begin_anew(self, stack: UInt8[Tensor, "N K px_h px_w"], which: Bool[Tensor, "N"]) -> None:
         """These environments show the first frame of an episode, and no step led to it: for callers without one."""
@@ -109,47 +114,33 @@ class ControlTracker:
         first: Bool[Tensor, "n"],
         rows: Int[Tensor, "n"],
     ) -> Control:
-        """One step of the environments `rows`, one group of them, after `prepare`; for a caller who records it himself.
-        It may be repeated as often as `keep` and `put_back` stand around it."""
-        latent, last, g_prev, memory = self.latent, self.last[rows], self.g[rows], self.memory[rows]
+        """One step of the environments `rows`, one group of them, after `prepare`."""
+        latent, grid, last, g_prev = self.latent, self.models.grid, self.last[rows], self.g[rows]
         stack = stack[:, -last.shape[1] :]
-        direct, relation = self.models.attend(last, actions, stack[:, -1], self._anchor)
+        before, now = last[:, -1], stack[:, -1]
+        direct, relation = self.models.attend(last, actions, now, self._anchor)
+        flash = is_flash(before, now, latent.flash) if latent.flash < 1 else None
         if self.models.config.rtm.still_on_itself:
-            relation = hold_still(relation, changed_cells(last[:, -1], stack[:, -1], self.models.grid))
+            relation = hold_still(relation, changed_cells(before, now, grid))
+        if flash is not None:
+            relation = hold_still(relation, ~flash[:, None])
         direct = clear(direct, first)  # no action of this episode has led here
         counted = above_chance(direct) if latent.above_chance else direct
-        if latent.flash < 1:
-            flash = is_flash(last[:, -1], stack[:, -1], latent.flash)
-            relation, counted = hold_still(relation, ~flash[:, None]), clear(counted, flash)
-        kept = None
-        if latent.background < 1:
-            is_background = self.models.background.shown(stack[:, -1], self.models.grid)
-            kept = torch.where(is_background, latent.background, 1.0)
-        passed_on = propagate(relation, g_prev, latent.hold, kept)
-        g = clear(accumulate(counted, relation, g_prev, latent.rho, latent.hold, latent.clip, kept), first)
-        had = memory if latent.reward in ("spread", "record") else g_prev
-        reward = mega_reward(g, had, passed_on, latent.reward).masked_fill(first, 0)
-        self.g.index_copy_(0, rows, g)
-        self.memory.index_copy_(0, rows, clear(remember(g, memory, latent.rho), first))
-        self.last.index_copy_(0, rows, stack)
-        return Control(direct, g, reward, relation.masked_fill(first[:, None, None], 0))
+        background = self.models.background.shown(now, grid) if latent.background < 1 else None
+        passed_on = chain(relation, g_prev)
+        after = advance(g_prev, self.memory[rows], counted, passed_on, first, flash, background, latent)
+        for place, values in zip(self.running, (after.g, after.memory, stack), strict=True):
+            place.index_copy_(0, rows, values)
+        return Control(direct, after.g, after.mega_reward, relation.masked_fill(first[:, None, None], 0))
 
-    def keep(self) -> None:
-        """Recording a CUDA graph runs the step a few times over; those must not count."""
-        self._kept = [self.g.clone(), self.memory.clone(), self.last.clone()]
-
-    def put_back(self) -> None:
-        for place, kept in zip((self.g, self.memory, self.last), self._kept, strict=True):
-            place.copy_(kept)
-
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> State:
         started = torch.tensor(self.started)
         maps = {"g": self.g.clone(), "memory": self.memory.clone()}
         return {**maps, "last": self.last.clone(), "started": started, "noise": self.noise.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.g.copy_(state["g"])
-        self.memory.copy_(state.get("memory", state["g"]))  # where nothing is forgotten they are the same
+        self.memory.copy_(state["memory"])
         self.last.copy_(state["last"])
         self.started = bool(state["started"])
         set_rng_state(self.noise, state["noise"])

@@ -10,10 +10,6 @@ from megareward.errors import UsageError
 class PPOConfig:
     """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code (paper, R15)."""
 
-    n_envs: int = 8
-    """Environments stepped together."""
-    rollout: int = 128
-    """Agent steps per environment between two updates."""
     epochs: int = 4
     """Passes over each rollout (the PPO paper's table says 3; its code and the authors' say 4)."""
     minibatches: int = 4
@@ -38,18 +34,13 @@ class PPOConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the network's arithmetic on a GPU; weights, losses and Adam stay float32. The CPU always uses float32."""
     cuda_graphs: bool = True
-    """Record acting and gradient steps as CUDA graphs. The numbers are the same; small networks run several times
+    """Capture acting and gradient steps as CUDA graphs. The numbers are the same; small networks run several times
     faster. The CPU has none."""
 
     def __post_init__(self) -> None:
-        for field in ("n_envs", "rollout", "epochs", "minibatches"):
+        for field in ("epochs", "minibatches"):
             if getattr(self, field) < 1:
                 raise UsageError(f"ppo.{field} is {getattr(self, field)}; it must be at least 1.")
-        if self.batch % self.minibatches:
-            raise UsageError(
-                f"ppo.minibatches is {self.minibatches}, which does not divide the {self.batch} samples of a rollout "
-                f"({self.n_envs} environments x {self.rollout} steps); choose a divisor."
-            )
         for field in ("learning_rate", "clip", "max_grad_norm"):
             if not getattr(self, field) > 0:
                 raise UsageError(f"ppo.{field} is {getattr(self, field)}; it must be above 0.")
@@ -57,11 +48,6 @@ class PPOConfig:
             raise UsageError(f"ppo.learning_rate is {self.learning_rate}; use a rate in (0, 1], such as 2.5e-4.")
         if not 0.0 <= self.gae_lambda <= 1.0:
             raise UsageError(f"ppo.gae_lambda is {self.gae_lambda}; it must lie in [0, 1].")
-
-    @property
-    def batch(self) -> int:
-        """Samples in one rollout."""
-        return self.n_envs * self.rollout
 
 
 @dataclass(frozen=True)

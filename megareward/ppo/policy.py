@@ -1,27 +1,66 @@
-"""The actor-critic: frames (and optional extra channels) in; action logits and one value per reward stream out."""
+"""The actor-critic: frames and declared fields in; action logits and one value per reward stream out."""
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from megareward.errors import UsageError
+from megareward.nets import orthogonal, trunk_layers, trunk_units
 from megareward.ppo.config import PolicyConfig
+from megareward.rollout import Field, Rollout
 from megareward.types import Float, Int, Tensor, UInt8
 
-TRUNKS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
-    # ((features, kernel, stride), ...), units of the last layer
-    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
-    "nature-32": (((32, 8, 4), (64, 4, 2), (32, 3, 1)), 512),
-    "small": (((16, 4, 2), (32, 3, 2)), 128),
-}
+
+class Observation(NamedTuple):
+    """What the policy sees of B samples."""
+
+    stack: UInt8[Tensor, "B C px_h px_w"]
+    channels: Float[Tensor, "B E px_h px_w"] | None = None
+    """Maps painted over the frame, in [0, 1]."""
+    vector: Float[Tensor, "B V"] | None = None
+    skill: Int[Tensor, "B"] | None = None
 
 
-def orthogonal(layer: nn.Conv2d | nn.Linear, gain: float = math.sqrt(2)) -> nn.Conv2d | nn.Linear:
-    nn.init.orthogonal_(layer.weight, gain)
-    nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
-    return layer
+@dataclass(frozen=True)
+class PolicyInputs:
+    """The recorded fields that a policy sees beside the stack of frames, by name."""
+
+    channels: tuple[str, ...] = ()
+    """Maps over the frame (`Field.picture`), each an extra channel."""
+    vectors: tuple[str, ...] = ()
+    """Numbers, joined to the trunk's output."""
+    skill: str | None = None
+    """A whole number below `n_skills`; the heads see its product with the trunk's output (SNN4HRL's bilinear form)."""
+    n_skills: int = 1
+
+    def sizes(self, declared: Mapping[str, Field]) -> "InputSizes":
+        names = (*self.channels, *self.vectors, *([self.skill] if self.skill else []))
+        if missing := [name for name in names if name not in declared]:
+            raise ValueError(f"The policy sees '{missing[0]}', but observers record only {', '.join(declared)}.")
+        vector = sum(torch.Size(declared[name].shape).numel() for name in self.vectors)
+        return InputSizes(len(self.channels), vector, self.n_skills if self.skill else 0)
+
+    def observe(self, rollout: Rollout, index: Int[Tensor, "B"]) -> Observation:
+        """What the policy sees at any samples of a rollout."""
+        channels = vector = None
+        if self.channels:
+            shape = (rollout.all_frames.shape[-2], rollout.all_frames.shape[-1])
+            maps = [rollout.declared[name].painted(rollout.field(name, index), shape) for name in self.channels]
+            channels = torch.stack(maps, 1)
+        if self.vectors:
+            vector = torch.cat([rollout.field(name, index).flatten(1).float() for name in self.vectors], 1)
+        skill = rollout.field(self.skill, index) if self.skill else None
+        return Observation(rollout.stacks(index), channels, vector, skill)
+
+
+class InputSizes(NamedTuple):
+    channels: int = 0
+    vector: int = 0
+    skills: int = 0
+    """0 where there is no skill."""
 
 
 class Policy(nn.Module):
@@ -33,40 +72,38 @@ class Policy(nn.Module):
         n_actions: int,
         n_streams: int,
         config: PolicyConfig,
-        extra_channels: int = 0,
+        inputs: InputSizes = InputSizes(),  # noqa: B008 - immutable
     ) -> None:
         super().__init__()
-        name = config.trunk
-        if name == "auto":
-            name = "nature" if min(frame_shape) >= 64 else "small"
-        convolutions, units = TRUNKS[name]
-        layers: list[nn.Module] = []
-        channels, (height, width) = config.stack + extra_channels, frame_shape
-        for features, kernel, stride in convolutions:
-            layers += [orthogonal(nn.Conv2d(channels, features, kernel, stride)), nn.ReLU()]
-            channels = features
-            height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-            if min(height, width) < 1:
-                raise UsageError(f"Frames of {frame_shape} pixels are too small for the trunk '{name}'; use 'small'.")
-        layers += [nn.Flatten(), orthogonal(nn.Linear(channels * height * width, units)), nn.ReLU()]
-        self.trunk = nn.Sequential(*layers)
+        layers = trunk_layers(frame_shape, config.stack + inputs.channels, nn.ReLU(), config.trunk)
+        self.trunk = nn.Sequential(*layers, nn.ReLU())
+        self.n_skills = inputs.skills
+        units = (trunk_units(frame_shape, config.trunk) + inputs.vector) * max(inputs.skills, 1)
         self.action_head = orthogonal(nn.Linear(units, n_actions), gain=0.01)
         self.value_head = orthogonal(nn.Linear(units, n_streams), gain=1.0)
 
     def forward(
-        self, stack: UInt8[Tensor, "B C px_h px_w"], extra: Float[Tensor, "B E px_h px_w"] | None = None
+        self,
+        stack: UInt8[Tensor, "B C px_h px_w"],
+        channels: Float[Tensor, "B E px_h px_w"] | None = None,
+        vector: Float[Tensor, "B V"] | None = None,
+        skill: Int[Tensor, "B"] | None = None,
     ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
         dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
         first, *rest = self.trunk
         assert isinstance(first, nn.Conv2d)
         if stack.is_cuda and fits_blocks(first, stack.shape[-2:]):
-            x = convolve_blocks(first, stack, extra, dtype)
+            x = convolve_blocks(first, stack, channels, dtype)
         else:
             x = stack.to(dtype) / 255.0
-            x = first(x if extra is None else torch.cat([x, extra.to(dtype)], dim=1))  # (B, C+E, px_h, px_w)
+            x = first(x if channels is None else torch.cat([x, channels.to(dtype)], dim=1))  # (B, C+E, px_h, px_w)
         for layer in rest:
             x = layer(x)
         features = x.float()
+        if vector is not None:
+            features = torch.cat([features, vector], 1)
+        if skill is not None:  # only the block of the own skill is not zero
+            features = (F.one_hot(skill, self.n_skills)[:, :, None] * features[:, None]).flatten(1)
         with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
             return self.action_head(features), self.value_head(features)
 
@@ -89,7 +126,7 @@ def fits_blocks(conv: nn.Conv2d, frame_shape: tuple[int, ...]) -> bool:
 def convolve_blocks(
     conv: nn.Conv2d,
     stack: UInt8[Tensor, "B C px_h px_w"],
-    extra: Float[Tensor, "B E px_h px_w"] | None,
+    channels: Float[Tensor, "B E px_h px_w"] | None,
     dtype: torch.dtype,
 ) -> Float[Tensor, "B features h w"]:
     """`conv` of stack / 255 and the extra channels, with every block of stride x stride pixels as one pixel of many
@@ -98,9 +135,9 @@ def convolve_blocks(
     Bytes stay whole numbers, which bfloat16 holds exactly; the kernel is divided by 255 instead.
     """
     s, (B, C, px_h, px_w) = conv.stride[0], stack.shape
-    E = 0 if extra is None else extra.shape[1]
+    E = 0 if channels is None else channels.shape[1]
     blocks = torch.empty(B, px_h // s, px_w // s, C + E, s, s, dtype=dtype, device=stack.device)
-    for start, part in ((0, stack), (C, extra)):
+    for start, part in ((0, stack), (C, channels)):
         if part is not None:
             rows = part.reshape(B, -1, px_h // s, s, px_w // s, s)
             blocks[:, :, :, start : start + part.shape[1]] = rows.permute(0, 2, 4, 1, 3, 5)
@@ -108,9 +145,9 @@ def convolve_blocks(
     return F.conv2d(blocks.flatten(3).permute(0, 3, 1, 2), F.pixel_unshuffle(kernel, s), conv.bias)
 
 
-def sample(logits: Float[Tensor, "N A"], clocks: Float[Tensor, "N A"]) -> Int[Tensor, "N"]:
-    """Draw from softmax(logits): the action whose clock rings first. `clocks` are draws of the exponential law.
+def sample(logits: Float[Tensor, "N A"], exponentials: Float[Tensor, "N A"]) -> Int[Tensor, "N"]:
+    """Draw from softmax(logits), given draws of the exponential distribution: the action whose event comes first.
 
-    The dice are an argument because a CUDA graph cannot throw them; nothing here waits for the device.
+    The random numbers are an argument because a CUDA graph cannot draw them; nothing here waits for the device.
     """
-    return (torch.softmax(logits, dim=-1) / clocks).argmax(-1)
+    return (torch.softmax(logits, dim=-1) / exponentials).argmax(-1)

@@ -2,17 +2,27 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import torch
 
-from megareward.cuda.graphs import CapturedFunction, TrainingSnapshot
+from megareward.cuda.graphs import CapturedFunction, training_state
 from megareward.ppo import loss
 from megareward.ppo.config import PPOConfig
-from megareward.ppo.policy import Policy
+from megareward.ppo.policy import Observation, Policy
 from megareward.types import Float, Int, Tensor
 
-Observe = Callable[[Int[Tensor, "M"]], tuple[Tensor, Tensor | None]]
-"""Sample indices -> (frame stacks, extra channels or None). Stacks are formed only here, from unstacked storage."""
+Observe = Callable[[Int[Tensor, "M"]], Observation]
+"""Sample indices -> what the policy sees. Stacks are formed only here, from unstacked storage."""
+
+
+class AuxiliaryLoss(Protocol):
+    """A further loss that trains the policy's trunk, and networks of its own, in the same gradient steps."""
+
+    module: torch.nn.Module
+    """Its own networks."""
+
+    def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]: ...
 
 
 @dataclass(frozen=True)
@@ -30,12 +40,18 @@ class Samples:
 
 
 def losses(
-    policy: Policy, observe: Observe, samples: Samples, index: Int[Tensor, "M"], clip: Tensor, config: PPOConfig
+    policy: Policy,
+    observe: Observe,
+    samples: Samples,
+    index: Int[Tensor, "M"],
+    clip: Tensor,
+    config: PPOConfig,
+    auxiliary: AuxiliaryLoss | None = None,
 ) -> dict[str, Tensor]:
     """Every term of PPO's loss on the samples at `index`, and the total to minimise."""
-    stack, extra = observe(index)
-    with mixed_precision(stack.device, config):
-        logits, values = policy(stack, extra)
+    seen = observe(index)
+    with mixed_precision(seen.stack.device, config):
+        logits, values = policy(*seen)
     weight, advantages = samples.weight[index], samples.advantages[index]
     if config.normalise_advantages == "minibatch":
         advantages = loss.normalise(advantages, weight)
@@ -51,7 +67,7 @@ def losses(
         change = log_prob - old_log_prob
         kl = loss.weighted_mean(change.exp() - 1 - change, weight)  # unbiased, never negative
         clipped = loss.weighted_mean(((change.exp() - 1).abs() > clip).float(), weight)
-    return {
+    terms = {
         "total": of_policy + config.value_weight * of_value - config.entropy_weight * entropy,
         "policy": of_policy,
         "value": of_value,
@@ -59,6 +75,10 @@ def losses(
         "kl": kl,
         "clipped": clipped,
     }
+    if auxiliary is not None:
+        terms["auxiliary"] = auxiliary(policy, seen, index)
+        terms["total"] = terms["total"] + terms["auxiliary"]
+    return terms
 
 
 def mixed_precision(device: torch.device, config: PPOConfig) -> torch.autocast:
@@ -72,21 +92,31 @@ class PPO:
 
     TERMS = ("total", "policy", "value", "entropy", "kl", "clipped", "grad_norm")
 
-    def __init__(self, policy: Policy, observe: Observe, config: PPOConfig) -> None:
-        self.policy, self.observe, self.config = policy, observe, config
+    def __init__(
+        self,
+        policy: Policy,
+        observe: Observe,
+        config: PPOConfig,
+        batch: int,
+        auxiliary: AuxiliaryLoss | None = None,
+    ) -> None:
+        """`batch`: samples of a rollout."""
+        self.policy, self.observe, self.config, self.batch = policy, observe, config, batch
+        self.auxiliary = auxiliary
+        self.parameters = [*policy.parameters(), *(auxiliary.module.parameters() if auxiliary else ())]
+        self.terms = self.TERMS if auxiliary is None else (*self.TERMS, "auxiliary")
         self.device = policy.action_head.weight.device
         on_gpu = self.device.type == "cuda"
         rate = torch.tensor(config.learning_rate, device=self.device) if on_gpu else config.learning_rate
-        self.optimiser = torch.optim.Adam(
-            policy.parameters(), lr=rate, eps=config.adam_eps, fused=True, capturable=on_gpu
-        )
+        self.optimiser = torch.optim.Adam(self.parameters, lr=rate, eps=config.adam_eps, fused=True, capturable=on_gpu)
         self.samples: Samples | None = None
-        self.index = torch.zeros(config.batch // config.minibatches, dtype=torch.int64, device=self.device)
+        self.index = torch.zeros(batch // config.minibatches, dtype=torch.int64, device=self.device)
         self.clip = torch.tensor(config.clip, device=self.device)
-        self.sums = torch.zeros(len(self.TERMS), device=self.device)
-        snapshot = TrainingSnapshot(self.optimiser, lambda: [self.sums])
+        self.sums = torch.zeros(len(self.terms), device=self.device)
         self._gradient_step = CapturedFunction(
-            self._one_gradient_step, enabled=on_gpu and config.cuda_graphs, before=snapshot.save, after=snapshot.restore
+            self._one_gradient_step,
+            enabled=on_gpu and config.cuda_graphs,
+            unchanged=lambda: [*training_state(self.optimiser), self.sums],
         )
 
     def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:
@@ -103,21 +133,21 @@ class PPO:
         self._take(samples)
         self.sums.zero_()
         for _ in range(config.epochs):
-            order = torch.randperm(config.batch, generator=generator, device=self.device)
+            order = torch.randperm(self.batch, generator=generator, device=self.device)
             for index in order.chunk(config.minibatches):
                 self.index.copy_(index)
                 self._gradient_step()
         means = self.sums / (config.epochs * config.minibatches)
-        return dict(zip(self.TERMS, means, strict=True))
+        return dict(zip(self.terms, means, strict=True))
 
     def _one_gradient_step(self) -> None:
         assert self.samples is not None
-        terms = losses(self.policy, self.observe, self.samples, self.index, self.clip, self.config)
+        terms = losses(self.policy, self.observe, self.samples, self.index, self.clip, self.config, self.auxiliary)
         self.optimiser.zero_grad(set_to_none=True)
         terms["total"].backward()
-        terms["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
+        terms["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)
         self.optimiser.step()
-        self.sums += torch.stack([terms[name].detach() for name in self.TERMS])
+        self.sums += torch.stack([terms[name].detach() for name in self.terms])
 
     def _take(self, samples: Samples) -> None:
         """Into the fixed tensors, which are made at the first call."""

@@ -20,61 +20,71 @@ from megareward.rewards.settings import (
 )
 
 if TYPE_CHECKING:
-    from megareward.rewards.interface import RewardTerm, World
+    from megareward.rewards.interface import RewardTerm
+    from megareward.world import World
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a method is listed, configured and built."""
+    """How a method is listed, configured and built: observers, reward streams, what the policy sees, its settings."""
 
     name: str
     summary: str
     config: type
     """Frozen dataclass of the method's own settings."""
     module: str
-    """Where its `build(config, world)` lives."""
-    uses_score: bool
+    """Where its `build(config, world) -> list[RewardTerm]` lives."""
+    uses_score: bool = False
     """Only such a method is ever handed the game's rewards, and only for such a method may the score stay visible."""
+    observers: tuple[str, ...] = ()
+    """Names from `observers.OBSERVERS`, whose fields the rewards or the policy read."""
+    channels: tuple[str, ...] = ()
+    """Recorded fields that the policy sees as channels of the frame; see `ppo.policy.PolicyInputs` for these three."""
+    vectors: tuple[str, ...] = ()
+    skill: str | None = None
+    has_auxiliary_loss: bool = False
+    """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     trains_policy: bool = True
     """False: actions are uniformly random and no network learns."""
-    needs_control: bool = False
-    """True: the reward is made of the control map, so the tracker runs whether or not the policy sees g."""
 
     def build(self, config: Any, world: "World") -> "list[RewardTerm]":
         builder: Callable[[Any, World], list[RewardTerm]] = importlib.import_module(self.module).build
         return builder(config, world)
 
+    def build_auxiliary(self, config: Any, world: "World", policy: Any, rollout: Any) -> Any:
+        return importlib.import_module(self.module).build_auxiliary(config, world, policy, rollout)
 
+
+CONTROL = ("control",)
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method(
-            "mega",
-            "Mega-reward: growth of control.",
-            MegaConfig,
-            "megareward.rewards.mega",
-            uses_score=False,
-            needs_control=True,
-        ),
+        Method("mega", "Mega-reward: growth of control.", MegaConfig, "megareward.rewards.mega", observers=CONTROL),
         Method(
             "dir",
             "Direct control only: mega-reward without latent control.",
             DirConfig,
             "megareward.rewards.dir",
-            uses_score=False,
-            needs_control=True,
+            observers=CONTROL,
         ),
-        Method("rnd", "Random network distillation: new frames.", RndConfig, "megareward.rewards.rnd", False),
+        Method("rnd", "Random network distillation: new frames.", RndConfig, "megareward.rewards.rnd"),
         Method(
             "curiosity",
             "Curiosity: frames that the dynamics model does not foresee.",
             CuriosityConfig,
             "megareward.rewards.curiosity",
-            uses_score=False,
         ),
-        Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count", False),
-        Method("extrinsic", "PPO on the game's score (Ex-PPO).", ExtrinsicConfig, "megareward.rewards.extrinsic", True),
-        Method("random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", False, False),
+        Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
+        Method(
+            "extrinsic",
+            "PPO on the game's score (Ex-PPO).",
+            ExtrinsicConfig,
+            "megareward.rewards.extrinsic",
+            uses_score=True,
+        ),
+        Method(
+            "random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", trains_policy=False
+        ),
     )
 }
 

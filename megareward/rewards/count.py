@@ -8,11 +8,14 @@ from collections.abc import Callable
 
 import torch
 
-from megareward.control.observation import Normaliser
-from megareward.rewards.interface import Recorded, RewardTerm, World
-from megareward.rewards.networks import in_parts, part_of
+from megareward.rewards.interface import RewardTerm
+from megareward.rewards.networks import in_parts
 from megareward.rewards.settings import CountConfig
+from megareward.rollout import Recorded
+from megareward.state import part
+from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor, UInt8
+from megareward.world import World
 
 ROWS, COLUMNS, LEVELS = 8, 11, 8
 """What phi-EB sees of a frame: 8 x 11 patches, each in one of 8 grey levels: 704 binary features."""
@@ -141,7 +144,7 @@ class SimHash(Counting):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.normaliser.load_state_dict(part_of(state, "normaliser"))
+        self.normaliser.load_state_dict(part(state, "normaliser"))
         self.planes.copy_(state["planes"])
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, leaky_relu
 
-from megareward.control.observation import Normaliser
-from megareward.rewards.interface import Recorded, RewardTerm, World
+from megareward.nets import orthogonal
+from megareward.rewards.interface import RewardTerm
 from megareward.rewards.networks import (
     SLOPE,
     Learner,
@@ -18,12 +18,14 @@ from megareward.rewards.networks import (
     in_parts,
     means_of,
     minibatches,
-    orthogonal,
-    part_of,
 )
 from megareward.rewards.settings import CuriosityConfig
 from megareward.rng import set_rng_state
+from megareward.rollout import Recorded
+from megareward.state import part
+from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor, UInt8
+from megareward.world import World
 
 BLOCKS = 4
 """Residual blocks of the dynamics (Burda et al.)."""
@@ -119,7 +121,7 @@ class Curiosity:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
-        self.normaliser.load_state_dict(part_of(state, "normaliser"))
+        self.normaliser.load_state_dict(part(state, "normaliser"))
         set_rng_state(self.draws, state["draws"])
 
 

@@ -10,14 +10,11 @@ no information, and a nonlinearity per cell is needed [dir-1]:
 
 import torch
 
-from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
+from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.settings import DirConfig
+from megareward.rollout import Recorded
 from megareward.types import Float, Int, Tensor
-
-
-def direct_of(recorded: Recorded) -> Float[Tensor, "T_plus_1 N HW"]:
-    assert recorded.control is not None, "dir needs the control tracker"
-    return recorded.control.direct
+from megareward.world import World
 
 
 class Moved(Stateless):
@@ -26,7 +23,7 @@ class Moved(Stateless):
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
         """At its first frame an episode has no direct control yet, all cells are 0, and from there the whole map would
         count as gain: a point for every death. So the transition out of a first frame pays nothing."""
-        direct = direct_of(recorded)
+        direct = recorded.fields["direct"]  # (T+1, N, HW)
         gain = (direct[1:] - direct[:-1]).clamp(min=0).sum(-1)  # (T, N)
         return gain.masked_fill(recorded.first[:-1], 0)
 
@@ -40,7 +37,7 @@ class Visited:
 
     def places(self, recorded: Recorded) -> Int[Tensor, "T N"]:
         """The most attended cell of the frame that each transition leads to."""
-        return direct_of(recorded)[1:].argmax(-1)
+        return recorded.fields["direct"][1:].argmax(-1)
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
         """This visit counts, so a new place pays 1."""

@@ -1,9 +1,11 @@
 """Ex-PPO: the game's score is the reward. The benchmark that intrinsic rewards are measured against."""
 
 from megareward.reward_stream import RewardStream
-from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
+from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.settings import ExtrinsicConfig
+from megareward.rollout import Recorded
 from megareward.types import Float, Tensor
+from megareward.world import World
 
 
 class Extrinsic(Stateless):

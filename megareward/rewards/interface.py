@@ -1,58 +1,19 @@
 """What a reward is: it reads a recorded rollout and returns one number per transition.
 
-Scaling, weighting and adding up happen once, outside (`mixing`, `training.loop`): a reward returns raw numbers.
+Masking resets, scaling and learning in the right order happen once, in `ScaledRewards`: a reward returns raw numbers.
 """
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import torch
 
 from megareward.reward_stream import RewardStream
-from megareward.types import Bool, Float, Int, Tensor, UInt8
-
-
-@dataclass(frozen=True)
-class World:
-    """What a method may know of the game before it starts."""
-
-    n_envs: int
-    n_actions: int
-    frame_shape: tuple[int, int]
-    device: torch.device
-    seed: int
-
-
-@dataclass(frozen=True)
-class ControlRecord:
-    """What the control tracker said of each frame while it was played. All zero at the first frame of an episode."""
-
-    direct: Float[Tensor, "T_plus_1 N HW"]
-    """Eq. 3: what the last action controls directly."""
-    g: Float[Tensor, "T_plus_1 N HW"]
-    """Eq. 10: accumulated control."""
-    growth: Float[Tensor, "T N"]
-    """Eq. 11 for each transition, in the form that the control settings ask for."""
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """T steps of N environments as the agent saw them: frame t, action t, frame t+1. See `envs.interface`."""
-
-    frames: UInt8[Tensor, "T_plus_1 N px_h px_w"]
-    actions: Int[Tensor, "T N"]
-    first: Bool[Tensor, "T_plus_1 N"]
-    terminated: Bool[Tensor, "T_plus_1 N"]
-    truncated: Bool[Tensor, "T_plus_1 N"]
-    r_ext: Float[Tensor, "T N"] | None
-    """The game's rewards; None unless the method declares that it uses the score."""
-    control: ControlRecord | None = None
-    """None where no tracker runs."""
-
-    @property
-    def real(self) -> Bool[Tensor, "T N"]:
-        """True where t -> t+1 is a transition inside one episode."""
-        return ~self.first[1:]
+from megareward.rollout import Recorded
+from megareward.state import State, joined, part
+from megareward.statistics.return_scale import ReturnScale
+from megareward.types import Float, Tensor
 
 
 class Reward(Protocol):
@@ -64,9 +25,9 @@ class Reward(Protocol):
         """Learn from the rollout; return metrics."""
         ...
 
-    def state_dict(self) -> dict[str, Tensor]: ...
+    def state_dict(self) -> State: ...
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
 
 
 class Stateless:
@@ -75,15 +36,73 @@ class Stateless:
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         return {}
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state_dict(self) -> State:
         return {}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         assert not state, f"a reward without state was given {sorted(state)}"
 
 
 class RewardTerm(NamedTuple):
-    """A reward and how it enters the advantage."""
+    """A reward and how it enters the return."""
 
     stream: RewardStream
     reward: Reward
+
+
+class ScaledRewards:
+    """The rewards of a method, in the order of events: compute, scale, (the agent learns), learn."""
+
+    def __init__(self, terms: Sequence[RewardTerm], n_envs: int, device: torch.device) -> None:
+        self.terms, self.device = list(terms), device
+        self.scales = [ReturnScale(n_envs, stream.discount, device) for stream, _ in self.terms]
+
+    @property
+    def streams(self) -> list[RewardStream]:
+        return [stream for stream, _ in self.terms]
+
+    def beside(self, n_envs: int) -> "ScaledRewards":
+        """The same rewards, learning included, with scales of their own for other environments."""
+        return ScaledRewards(self.terms, n_envs, self.device)
+
+    def compute(self, recorded: Recorded) -> list[Float[Tensor, "T N"]]:
+        """Raw, by stream; nothing is earned by a reset."""
+        return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward in self.terms]
+
+    def scale(self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded) -> list[Float[Tensor, "T N"]]:
+        """Take a rollout into the scales, then divide it by them, where the stream asks for it."""
+        return [
+            scale.scale(rewards, recorded.real) if stream.normalise else rewards
+            for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True)
+        ]
+
+    def scale_aside(self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded) -> list[Float[Tensor, "T N"]]:
+        """What `scale` would return, without taking the rollout into the scales."""
+        aside = copy.copy(self)
+        aside.scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
+        return aside.scale(raw, recorded)
+
+    def scale_as_is(self, raw: Sequence[Float[Tensor, "T N"]]) -> list[Float[Tensor, "T N"]]:
+        """Divided by the scales as they are: for a rollout that they have seen step by step."""
+        return [
+            rewards / scale.std.to(rewards.dtype) if stream.normalise else rewards
+            for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True)
+        ]
+
+    def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        """Every reward learns from the rollout. Returns metrics."""
+        metrics: dict[str, Tensor] = {}
+        for stream, reward in self.terms:
+            metrics |= {f"{stream.name}/{name}": value for name, value in reward.update(recorded).items()}
+        return metrics
+
+    def state_dict(self) -> State:
+        parts: dict[str, State] = {}
+        for i, (_, reward) in enumerate(self.terms):
+            parts |= {f"reward.{i}": reward.state_dict(), f"scale.{i}": self.scales[i].state_dict()}
+        return joined(**parts)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        for i, (_, reward) in enumerate(self.terms):
+            reward.load_state_dict(part(state, f"reward.{i}"))
+            self.scales[i].load_state_dict(part(state, f"scale.{i}"))

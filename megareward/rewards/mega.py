@@ -1,10 +1,12 @@
-"""Mega-reward: the growth of accumulated control (Eq. 11), as the tracker saw it while the agent played."""
+"""Mega-reward: the growth of accumulated control (Eq. 11), as it was recorded while the agent played."""
 
 import torch
 
-from megareward.rewards.interface import Recorded, RewardTerm, Stateless, World
+from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.settings import MegaConfig
+from megareward.rollout import Recorded
 from megareward.types import Float, Tensor
+from megareward.world import World
 
 
 class Mega(Stateless):
@@ -14,8 +16,7 @@ class Mega(Stateless):
         self.end_takes_all = end_takes_all
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        assert recorded.control is not None, "mega-reward needs the control tracker"
-        growth, g = recorded.control.growth, recorded.control.g
+        growth, g = recorded.fields["mega_reward"][1:], recorded.fields["g"]
         if not self.end_takes_all:
             return growth
         return torch.where(recorded.terminated[1:], -g[:-1].sum(-1), growth)

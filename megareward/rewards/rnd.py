@@ -7,7 +7,8 @@ frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... 
 import torch
 from torch import nn
 
-from megareward.rewards.interface import Recorded, RewardTerm, World
+from megareward.nets import orthogonal
+from megareward.rewards.interface import RewardTerm
 from megareward.rewards.networks import (
     Learner,
     code_size,
@@ -15,13 +16,14 @@ from megareward.rewards.networks import (
     in_parts,
     means_of,
     minibatches,
-    orthogonal,
-    part_of,
 )
 from megareward.rewards.settings import RndConfig
 from megareward.rng import set_rng_state
+from megareward.rollout import Recorded
+from megareward.state import part
 from megareward.statistics.moments import Moments
 from megareward.types import Float, Tensor, UInt8
+from megareward.world import World
 
 CLIP = 5.0
 """Bound of a scaled pixel (Burda et al.)."""
@@ -67,8 +69,8 @@ class RND:
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         """The statistics take in the frames that were just rewarded; then the predictor learns them."""
         frames = recorded.frames[1:][recorded.real]  # (M, px_h, px_w)
-        for part in frames.split(OBSERVED_AT_ONCE):
-            self.moments = self.moments.update(part)
+        for some in frames.split(OBSERVED_AT_ONCE):
+            self.moments = self.moments.update(some)
         config, steps = self.config, []
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
             loss = self.error(frames[index]).mean()
@@ -82,7 +84,7 @@ class RND:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
-        self.moments = Moments(**{name: x.to(self.device) for name, x in part_of(state, "moments").items()})
+        self.moments = Moments(**{name: x.to(self.device) for name, x in part(state, "moments").items()})
         set_rng_state(self.draws, state["draws"])
 
 

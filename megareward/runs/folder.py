@@ -11,7 +11,6 @@ from typing import Any
 
 from megareward.errors import RunError, UsageError
 from megareward.runs.durable import disk_is_full, sync_folder, write_synced
-from megareward.training.config import CONFIG_VERSION, TrainConfig, from_dict, to_dict
 
 LOGS = ("metrics.jsonl", "scores.jsonl")
 
@@ -24,12 +23,12 @@ class RunFolder:
         self._lock: int | None = None
 
     @classmethod
-    def create(cls, path: Path, config: TrainConfig, provenance: dict[str, Any]) -> "RunFolder":
-        """A new run. The folder appears with its config inside or not at all; an existing one is never touched."""
+    def create(cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None) -> "RunFolder":
+        """A new run. The folder appears with its config.json (the `record`) and other first files inside or not at all;
+        an existing one is never touched."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
             raise UsageError(f"{path} exists already: {remedy}; or choose another --out.")
-        record = {"config_version": CONFIG_VERSION, "config": to_dict(config), "provenance": provenance}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -37,7 +36,8 @@ class RunFolder:
             raise _cannot_create(path, why) from why
         try:
             scratch.chmod(0o755)
-            write_synced(scratch / "config.json", json.dumps(record, indent=1).encode())
+            for name, data in {"config.json": json.dumps(record, indent=1).encode(), **(files or {})}.items():
+                write_synced(scratch / name, data)
             os.rename(scratch, path)
         except OSError as why:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -64,16 +64,9 @@ class RunFolder:
             record = json.loads(source.read_text())
         except ValueError as broken:
             raise RunError(f"{source} is not valid JSON ({broken}); the run cannot be read.") from broken
-        if not isinstance(record, dict) or record.get("config_version") != CONFIG_VERSION:
-            version = record.get("config_version") if isinstance(record, dict) else None
-            raise UsageError(
-                f"{source} has config version {version}, this megareward reads version {CONFIG_VERSION}; "
-                "use the megareward that wrote it, or start a new run."
-            )
+        if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
+            raise UsageError(f"{source} holds no configuration of a run; give the folder that `megareward train` wrote.")
         return record
-
-    def config(self, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
-        return from_dict(self.record()["config"], str(self.path / "config.json"), warn)
 
     def rows(self, log: str) -> list[dict[str, Any]]:
         """All lines of a log. A last line cut short by a kill is left out."""

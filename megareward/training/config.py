@@ -3,22 +3,19 @@
 import dataclasses
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from megareward.control.config import ControlConfig
-from megareward.control.config import mini as mini_control
-from megareward.control.config import paper as literal_control
-from megareward.control.config import released as released_control
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.games import resolve_game
 from megareward.envs.mini import MINI_CONFIGS, MiniConfig
-from megareward.errors import UsageError, suggestion
+from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
-from megareward.rewards.settings import MegaConfig
+from megareward.runs.folder import RunFolder
 
-CONFIG_VERSION = 1
+CONFIG_VERSION = 2
 """Rises when a config file of an older version can no longer be read."""
 
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
@@ -45,6 +42,16 @@ class TrainConfig:
     """Whether the screen's score stays visible. auto: only for a method that is trained on it anyway."""
     checkpoint_minutes: float = 2.0
     """Time between checkpoints; 0 saves after every update."""
+    n_envs: int = 8
+    """Environments stepped together (PPO paper: 8)."""
+    rollout_steps: int = 128
+    """Agent steps per environment between two updates (PPO paper: 128)."""
+    warmup_steps: int = 614_400
+    """[D13] Decisions with uniformly random actions during which only models learn, the same for every method that never
+    sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    start_from: str | None = None
+    """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
+    schedule are fresh."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     g_channel: Literal["auto", "yes", "no"] = "no"
@@ -70,11 +77,20 @@ class TrainConfig:
             raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
         if not self.checkpoint_minutes >= 0:
             raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
-        groups = self.env.groups if isinstance(self.env, AtariConfig) else 1
-        if self.ppo.n_envs % groups:
+        for name in ("n_envs", "rollout_steps"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
+        if self.warmup_steps < 0:
+            raise UsageError(f"--warmup-steps is {self.warmup_steps}; it must be 0 or more.")
+        if self.batch % self.ppo.minibatches:
             raise UsageError(
-                f"--env.groups is {groups}, which does not divide the {self.ppo.n_envs} environments "
-                "(--ppo.n-envs); choose a divisor, or 1."
+                f"--ppo.minibatches is {self.ppo.minibatches}, which does not divide the {self.batch} samples of a "
+                f"rollout ({self.n_envs} environments x {self.rollout_steps} steps); choose a divisor."
+            )
+        if self.n_envs % self.env.groups:
+            raise UsageError(
+                f"--env.groups is {self.env.groups}, which does not divide the {self.n_envs} environments "
+                "(--n-envs); choose a divisor, or 1."
             )
         if self.uses_oracle and not self.is_mini:
             raise UsageError(
@@ -106,9 +122,19 @@ class TrainConfig:
         return {"auto": self.plays_by_itself, "yes": self.spec.trains_policy, "no": False}[self.g_channel]
 
     @property
+    def observers(self) -> tuple[str, ...]:
+        """Who watches: the method's own observers, and control where the policy is shown g."""
+        return tuple(dict.fromkeys([*self.spec.observers, *(["control"] if self.shows_g else [])]))
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Recorded fields that the policy sees as channels."""
+        return tuple(dict.fromkeys([*self.spec.channels, *(["g"] if self.shows_g else [])]))
+
+    @property
     def tracks_control(self) -> bool:
-        """Whether control models learn and the tracker runs."""
-        return self.shows_g or self.spec.needs_control
+        """Whether a control map is kept."""
+        return "control" in self.observers
 
     @property
     def uses_oracle(self) -> bool:
@@ -121,13 +147,18 @@ class TrainConfig:
         return wanted and self.tracks_control and not self.uses_oracle
 
     @property
+    def batch(self) -> int:
+        """Samples in one rollout."""
+        return self.n_envs * self.rollout_steps
+
+    @property
     def warmup_iterations(self) -> int:
-        """Rollouts of random actions in which only models learn: the same for every method of the play protocol."""
-        return -(-self.control.warmup_steps // self.ppo.batch) if self.plays_by_itself else 0
+        """Rollouts of random actions; a method that uses the score has none."""
+        return -(-self.warmup_steps // self.batch) if self.plays_by_itself else 0
 
     @property
     def frames_per_iteration(self) -> int:
-        return self.ppo.batch * (self.env.frame_skip if isinstance(self.env, AtariConfig) else 1)
+        return self.batch * self.env.frame_skip
 
     @property
     def iterations(self) -> int:
@@ -140,94 +171,6 @@ def env_config_class(game: str) -> type[AtariConfig] | type[MiniConfig]:
     return MINI_CONFIGS.get(game, AtariConfig)
 
 
-# Presets -----------------------------------------------------------------------------------------------------------
-
-
-def paper(config: TrainConfig) -> TrainConfig:
-    """The paper's text, literally: PPO with its published Atari settings, sparsemax, Eq. 10 and 11 as printed."""
-    return replace(
-        config,
-        ppo=PPOConfig(),
-        policy=PolicyConfig(),
-        control=literal_control(config.control),
-        reward=without_loss_at_the_end(config.reward),
-        g_channel="auto",
-    )
-
-
-def released(config: TrainConfig) -> TrainConfig:
-    """What the authors' code does, without its hand-made settings per game; the policy sees no g."""
-    return replace(
-        config,
-        ppo=PPOConfig(normalise_advantages="rollout"),
-        policy=PolicyConfig(trunk="nature-32"),
-        control=released_control(config.control),
-        reward=without_loss_at_the_end(config.reward),
-        g_channel="no",
-    )
-
-
-def without_loss_at_the_end(reward: Any) -> Any:
-    """[D21] is ours."""
-    return replace(reward, end_takes_all=False) if isinstance(reward, MegaConfig) else reward
-
-
-def plain(config: TrainConfig) -> TrainConfig:
-    """The default for Atari: the paper's PPO, with the control models' settings that measured best."""
-    return config
-
-
-def many(config: TrainConfig) -> TrainConfig:
-    """Many environments on a GPU: the paper's number of passes over each sample, in minibatches of 512.
-
-    128 x 32 samples per update keep the policy fresh (one update per 4096 decisions); the learning rate grows with
-    the square root of the minibatch's size. Emulators work in four groups that take turns.
-    """
-    ppo = PPOConfig(
-        n_envs=128, rollout=32, minibatches=8, learning_rate=3.5e-4, precision="bfloat16", clip_decays=False
-    )
-    env = replace(config.env, groups=4) if isinstance(config.env, AtariConfig) else config.env
-    return replace(config, ppo=ppo, env=env)
-
-
-def mini(config: TrainConfig) -> TrainConfig:
-    """Small worlds on two cores: 32 environments, small networks, and a learning rate of 1e-3 for all of them."""
-    ppo = PPOConfig(n_envs=32, rollout=64, minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2, clip_decays=False)
-    reward = replace(config.reward, learning_rate=1e-3) if hasattr(config.reward, "learning_rate") else config.reward
-    return replace(config, ppo=ppo, control=mini_control(config.control), reward=reward)
-
-
-def debug(config: TrainConfig) -> TrainConfig:
-    """Everything tiny: finishes in seconds, learns nothing."""
-    ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
-    control = replace(mini_control(config.control), batch=8, warmup_steps=24)
-    return replace(config, ppo=ppo, control=control, checkpoint_minutes=0.0, frames=min(config.frames, 96))
-
-
-def without_fast_paths(config: TrainConfig) -> TrainConfig:
-    """`--plain`: the same run as plainly as it can be computed: float32, kernel by kernel, one thing after another."""
-    execution = replace(config.control.execution, bf16="off", dense="off", fused="off", folded="off", graph="off")
-    return replace(
-        config,
-        ppo=replace(config.ppo, precision="float32", cuda_graphs=False),
-        control=replace(config.control, overlap="off", execution=execution),
-        env=replace(config.env, groups=1) if isinstance(config.env, AtariConfig) else config.env,
-    )
-
-
-PRESETS = {"plain": plain, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
-
-
-def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
-    """Apply a named preset; `auto` is `mini` for mini games and `plain` for Atari."""
-    if preset == "auto":
-        preset = "mini" if config.is_mini else "plain"
-    if preset not in PRESETS:
-        known = ", ".join(["auto", *PRESETS])
-        raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")
-    return PRESETS[preset](config)
-
-
 # Reading and writing -------------------------------------------------------------------------------------------------
 
 
@@ -236,16 +179,42 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, and
-    without the control models' where none is trained, but for the length of the warm-up, which all methods share that
-    never see the score."""
+    """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
+    the control models' where none is trained, and without the warm-up where there is none."""
+    config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
-        bears["control"] = {"warmup_steps": config["control"]["warmup_steps"]} if run.plays_by_itself else {}
+        bears["control"] = {}
+    if not run.plays_by_itself:
+        bears.pop("warmup_steps", None)
     return bears
+
+
+def upgraded(config: dict[str, Any]) -> dict[str, Any]:
+    """Settings as version 1 wrote them, under their present names; others are returned as they are."""
+    if "n_envs" in config or "ppo" not in config:
+        return config
+    ppo, control = dict(config["ppo"]), dict(config.get("control", {}))
+    moved = {"n_envs": ppo.pop("n_envs", 8), "rollout_steps": ppo.pop("rollout", 128)}
+    if "warmup_steps" in control:
+        moved["warmup_steps"] = control.pop("warmup_steps")
+        control["background_frames"] = max(control.get("normalise_frames", 10_000), moved["warmup_steps"])
+    return config | {"ppo": ppo, "control": control} | moved
+
+
+def read_config(folder: RunFolder, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
+    """The settings of a run on disk, also of one that an older version wrote."""
+    record, source = folder.record(), folder.path / "config.json"
+    version = record.get("config_version")
+    if not isinstance(version, int) or not 1 <= version <= CONFIG_VERSION:
+        raise UsageError(
+            f"{source} has config version {version}, this megareward reads versions 1 to {CONFIG_VERSION}; "
+            "use the megareward that wrote it, or start a new run."
+        )
+    return from_dict(record["config"], str(source), warn)
 
 
 def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
@@ -253,6 +222,7 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
     that is missing is younger than the file: it takes its default, aloud."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
+    data = {"start_from": None} | upgraded(data)
     classes = {
         "reward": find_method(str(data["method"])).config,
         "env": env_config_class(resolve_game(str(data.get("game")))),

@@ -1,4 +1,4 @@
-"""What one rollout teaches the control models, in gradient steps that can be taken when it suits."""
+"""The gradient steps that one rollout asks for, to be taken when there is time."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -16,13 +16,13 @@ class PendingUpdate:
     def __init__(self, batches: Iterable[Tensor], train: Callable[[Tensor], Metrics], device: torch.device) -> None:
         """`train` makes one gradient step on the transitions whose numbers are in a batch."""
         self.left, self.train, self.device = deque(batches), train, device
-        # A step is launched long before it runs. Until somebody has waited for the lesson's lane, the memory of its
-        # batches must not be given to whoever asks next in another lane.
+        # A step is launched long before it runs. Until the update's CUDA stream has been waited for, the memory of its
+        # batches must not be given to whoever asks next in another stream.
         self._kept = tuple(self.left)
         self.n_used = 0
         self._steps: list[Metrics] = []
 
-    def go_on(self, moments_left: int = 1) -> None:
+    def work(self, moments_left: int = 1) -> None:
         """This moment's share of the steps, if as many moments are left for all of them; at the last one, the rest."""
         for _ in range(-(-len(self.left) // moments_left)):
             batch = self.left.popleft()
@@ -31,7 +31,7 @@ class PendingUpdate:
 
     def finish(self) -> Metrics:
         """Take the steps that are left. Returns means over all of them, still on the device."""
-        self.go_on()
+        self.work()
         names = self._steps[0] if self._steps else ()
         means = {name: torch.stack([step[name] for step in self._steps]).mean() for name in names}
         return means | {"control/transitions": torch.full((), float(self.n_used), device=self.device)}

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 
 from megareward.errors import UsageError
+from megareward.stacking import stack_times
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
@@ -24,12 +25,6 @@ def episode_starts(first: Bool[Tensor, "L N"]) -> Int[Tensor, "L N"]:
     """For every frame the time at which its episode starts, or 0 if that is before the first frame kept."""
     time = torch.arange(len(first), device=first.device)[:, None]
     return torch.where(first, time, 0).cummax(0).values
-
-
-def stack_times(times: Int[Tensor, "B"], starts: Int[Tensor, "B"], K: int) -> Int[Tensor, "B K"]:
-    """The times of the K frames up to `times`, newest last; before its start an episode repeats its first frame."""
-    lags = torch.arange(K - 1, -1, -1, device=times.device)
-    return torch.maximum(times[:, None] - lags, starts[:, None])
 
 
 class StoredRollout(NamedTuple):
@@ -57,7 +52,7 @@ class StoredRollout(NamedTuple):
     def pictures(self, rows: Int[Tensor, "M 2"], K: int) -> Int[Tensor, "M K_plus_1"]:
         """The frames that each transition shows, as numbers t * N + n: its stack, then the frame it led to."""
         t, n = rows.unbind(1)
-        times = torch.cat([stack_times(t, episode_starts(self.first)[t, n], K), t[:, None] + 1], 1)
+        times = torch.cat([stack_times(t, t - episode_starts(self.first)[t, n], K), t[:, None] + 1], 1)
         return times * self.frames.shape[1] + n[:, None]
 
 
@@ -162,6 +157,4 @@ class ReplayBuffer:
         self.rollouts.clear()
         self._rows.clear()
         for i in range(sum(name.endswith(".frames") for name in state)):
-            parts = {name: state[f"{i}.{name}"].to(device) for name in StoredRollout._fields if f"{i}.{name}" in state}
-            # Before D18 nobody wrote down what the policy thought.
-            self._append(StoredRollout(**{"log_policy": self._all_alike(parts["actions"]), **parts}))
+            self._append(StoredRollout(*(state[f"{i}.{name}"].to(device) for name in StoredRollout._fields)))

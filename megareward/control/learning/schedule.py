@@ -1,12 +1,13 @@
-"""When the control models learn from a rollout, and with which weights the tracker judges meanwhile.
+"""When the control models learn from a rollout, and with which weights frames are judged meanwhile.
 
     overlap off   collect rollout k, learn from it, collect rollout k + 1 with what was learnt
-    overlap on    while rollout k + 1 is collected, learn from rollout k. The tracker judges rollout k + 1 with a copy,
-                  the judge, that has learnt from the rollouts up to k - 1: one rollout less than without overlap.
+    overlap on    while rollout k + 1 is collected, learn from rollout k. Frames of rollout k + 1 are judged by a lagged
+                  copy of the models that has learnt from the rollouts up to k - 1: one less than without overlap.
 
-The judge changes between rollouts only. What is learnt, and in which order, depends on the rollouts and on nothing
-else, so a gradient step can be taken at any moment: on a GPU in the back lane, while the emulator works; on a CPU in a
-thread of its own, where there is a core for it, or in the same gaps one after the other. The result is the same.
+The lagged copy changes between rollouts only. What is learnt, and in which order, depends on the rollouts and on
+nothing else, so a gradient step can be taken at any moment: on a GPU in the side stream, while the emulator works; on a
+CPU in a thread of its own, where there is a core for it, or in the same gaps one after the other. The result is the
+same.
 """
 
 import os
@@ -15,25 +16,27 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.learning.pending_update import Metrics, PendingUpdate
 from megareward.control.models import ControlModels
 from megareward.cuda.streams import CudaStreams
+from megareward.state import State, joined, part
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Schedule:
-    """Models that learn, and the judge that follows them one rollout behind (or none: then they judge themselves)."""
+    """A learner, and the lagged copy of its models (or none: then its own models judge)."""
 
-    def __init__(self, models: ControlModels, judge: ControlModels | None, streams: CudaStreams) -> None:
-        self.models, self.judge, self.cuda_streams = models, judge, streams
-        self._lesson: PendingUpdate | None = None
-        self._learnt: Metrics = {}
-        """Of the newest lesson that is over."""
-        on_a_core_of_its_own = judge is not None and models.device.type == "cpu" and (os.cpu_count() or 1) > 1
+    def __init__(self, learner: ControlLearner, lagged: ControlModels | None, streams: CudaStreams) -> None:
+        self.learner, self.lagged, self.cuda_streams = learner, lagged, streams
+        self._pending: PendingUpdate | None = None
+        self._metrics: Metrics = {}
+        """Of the newest update that is over."""
+        on_a_core_of_its_own = lagged is not None and learner.device.type == "cpu" and (os.cpu_count() or 1) > 1
         self._worker = ThreadPoolExecutor(1, "control") if on_a_core_of_its_own else None
         self._under_way: Future[Metrics] | None = None
 
-    def take(
+    def begin(
         self,
         frames: UInt8[Tensor, "L N px_h px_w"],
         actions: Int[Tensor, "T N"],
@@ -41,70 +44,57 @@ class Schedule:
         first_here: Bool[Tensor, "T N"] | None = None,
         log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> Metrics:
-        """A rollout is over. Returns what there is to say of the newest lesson: this one, or with a judge the last."""
-        if self.judge is None:
-            metrics = self.models.study(frames, actions, first, first_here, log_policy).finish()
-            self.models.modules.eval()
+        """A rollout is over. Returns the metrics of the newest update that is: this one, or with overlap the last."""
+        if self.lagged is None:
+            metrics = self.learner.begin_update(frames, actions, first, first_here, log_policy).finish()
+            self.learner.models.modules.eval()
             return metrics
-        metrics = self.settle()
+        metrics = self.finish()
         with torch.no_grad():
-            self.judge.follow(self.models)
-        self._lesson = self.models.study(
-            frames, actions, first, first_here, log_policy
-        )  # copied before the next frame comes
+            self.lagged.copy_from(self.learner.models)
+        # The rollout is copied before the next frame comes.
+        self._pending = self.learner.begin_update(frames, actions, first, first_here, log_policy)
         if self._worker is not None:
-            self._under_way = self._worker.submit(self._lesson.finish)
+            self._under_way = self._worker.submit(self._pending.finish)
         return metrics
 
-    def go_on(self, moments_left: int) -> None:
-        """Time to learn something, which comes as many times until the rollout is over."""
-        if self._lesson is not None and self._under_way is None:
+    def work(self, moments_left: int) -> None:
+        """Time for some gradient steps, which comes as many times until the rollout is over."""
+        if self._pending is not None and self._under_way is None:
             with self.cuda_streams.side(), torch.enable_grad():  # whoever plays has no need of gradients
-                self._lesson.go_on(moments_left)
+                self._pending.work(moments_left)
 
-    def settle(self) -> Metrics:
-        """Learn what is left of the lesson. Whatever is launched afterwards sees the result."""
+    def finish(self) -> Metrics:
+        """Take the steps that are left. Whatever is launched afterwards sees the result."""
         if self._under_way is not None:
-            self._learnt = self._under_way.result()
-        elif self._lesson is not None:
+            self._metrics = self._under_way.result()
+        elif self._pending is not None:
             with self.cuda_streams.side(), torch.enable_grad():
-                self._learnt = self._lesson.finish()
+                self._metrics = self._pending.finish()
         self.cuda_streams.join()
-        self._lesson = self._under_way = None  # only now may its memory be used again
-        return self._learnt
+        self._pending = self._under_way = None  # only now may its memory be used again
+        return self._metrics
 
     @property
     def threaded(self) -> bool:
-        """Whether lessons run beside the caller on a CPU."""
+        """Whether updates run beside the caller on a CPU."""
         return self._worker is not None
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Beside the models' own state; to be called after `settle`."""
-        assert self._lesson is None, "a lesson is under way: settle() first"
-        if self.judge is None:
-            return {}
-        weights = {f"modules.{name}": tensor for name, tensor in self.judge.modules.state_dict().items()}
-        scale = {f"normaliser.{name}": getattr(self.judge.normaliser, name) for name in ("mean", "std")}
-        seen = {f"background.{name}": getattr(self.judge.background, name) for name in ("frame", "known")}
-        return weights | scale | seen | {f"learnt.{name}": value for name, value in self._learnt.items()}
+    def state_dict(self) -> State:
+        """The learner's and, with overlap, the lagged copy's; to be called after `finish`."""
+        assert self._pending is None, "an update is pending: finish() first"
+        state = self.learner.state_dict()
+        if self.lagged is not None:
+            state |= joined(lagged=self.lagged.state_dict(), metrics=self._metrics)
+        return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """After the models' own state. Without a state of its own, as after a run without overlap, the judge knows what
-        the models know."""
-
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): t for name, t in state.items() if name.startswith(prefix)}
-
-        self.settle()
-        self._learnt = {name: value.to(self.models.device) for name, value in part("learnt.").items()}
-        if self.judge is None:
-            return
-        with torch.no_grad():
-            self.judge.follow(self.models)
-            if state:
-                self.judge.modules.load_state_dict(part("modules."))
-                self.judge.normaliser.mean.copy_(state["normaliser.mean"])
-                self.judge.normaliser.std.copy_(state["normaliser.std"])
-                if "background.frame" in state:  # else saved before there was one
-                    self.judge.background.frame.copy_(state["background.frame"])
-                    self.judge.background.known.copy_(state["background.known"])
+        """Without a lagged copy in the state, as after a run without overlap, it knows what the learner knows."""
+        self.finish()
+        self.learner.load_state_dict(state)
+        self._metrics = {name: value.to(self.learner.device) for name, value in part(state, "metrics").items()}
+        if self.lagged is not None:
+            with torch.no_grad():
+                self.lagged.copy_from(self.learner.models)
+                if own := part(state, "lagged"):
+                    self.lagged.load_state_dict(own)

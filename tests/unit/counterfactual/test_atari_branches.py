@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from megareward.counterfactual.atari import RecordedEpisode, branch_episode, branch_episodes, find_start, to_cells
+from megareward.cells import any_in_cells
+from megareward.counterfactual.atari import RecordedEpisode, branch_episode, branch_episodes, find_start
 from megareward.counterfactual.clonable_atari import Emulator
 from megareward.envs.atari import Atari
 from megareward.envs.atari_config import AtariConfig
@@ -46,7 +47,7 @@ def test_every_cell_and_lag_equals_the_definition_played_from_the_start_each_tim
         for n in range(1, min(t, LAGS) + 1):
             for other in set(range(len(emulator.actions))) - {int(actions[t - n])}:
                 frame = played(emulator, start, [*actions[: t - n], other, *actions[t - n + 1 : t]])
-                expected[t, n - 1] += to_cells(frame != recording.frames[t], GRID)
+                expected[t, n - 1] += any_in_cells(frame != recording.frames[t], *GRID)
     assert np.array_equal(changed, expected)
     assert changed[1:, 0].any()
     assert not changed[0].any()

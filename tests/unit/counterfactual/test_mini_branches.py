@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from megareward.control.grid import Grid
-from megareward.counterfactual.mini import Branches, cells_that_differ, merged
+from megareward.cells import any_in_cells
+from megareward.counterfactual.mini import Branches, merged
 from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.envs.mini.games import make_mini
 
@@ -37,7 +38,7 @@ def plain_truth(befores, actions, steps):
             for n in range(1, min(LAGS, T - s) + 1):
                 step, shown = branch.step(taken), steps[s + n]
                 counts = counts & ~shown.first & ~step.first
-                truth[s + n, :, n - 1] += cells_that_differ(step.frames, shown.frames, GRID) * counts[:, None]
+                truth[s + n, :, n - 1] += any_in_cells(step.frames != shown.frames, GRID.H, GRID.W) * counts[:, None]
                 if s + n < T:
                     taken = actions[s + n]
     return truth

@@ -1,0 +1,115 @@
+"""The control observer: direct control, accumulated control g and mega-reward for every frame (Eq. 1-11)."""
+
+from collections.abc import Mapping
+
+import torch
+
+from megareward.control.config import LatentConfig
+from megareward.control.flash import flash_share
+from megareward.control.grid import Grid
+from megareward.control.learning.learner import ControlLearner
+from megareward.control.learning.schedule import Schedule
+from megareward.control.models import ControlModels
+from megareward.cuda.streams import CudaStreams
+from megareward.observers.interface import Context, Observer, Seen
+from megareward.observers.tracker import ControlTracker
+from megareward.rollout import Field, Fields, Rollout
+from megareward.state import State
+from megareward.types import Tensor
+
+
+def control_fields(grid: Grid, latent: LatentConfig, with_relation: bool = False) -> tuple[Field, ...]:
+    """What is recorded of control. Where g is not clipped, it is bounded by 1 / (1 - rho)."""
+    HW, shape = grid.n_cells, (grid.H, grid.W)
+    fields = (
+        Field("direct", (HW,), picture=shape),
+        Field("g", (HW,), picture=shape, scale=1.0 if latent.clip else 1 - latent.rho),
+        Field("mega_reward"),
+    )
+    return (*fields, Field("relation", (HW, HW))) if with_relation else fields
+
+
+def control_metrics(rollout: Rollout, latent: LatentConfig) -> dict[str, Tensor]:
+    """How much is under control, and how often the screen flashes [D24]."""
+    metrics = {}
+    if latent.flash < 1:
+        frames = rollout.recorded().frames
+        metrics["control/flashes"] = flash_share(frames[:-1], frames[1:], ~rollout.first[1:], latent.flash)
+    return metrics | {"control/g": rollout.fields["g"].sum(-1).mean()}
+
+
+class ControlObserver(Observer):
+    """Learnt maps: a tracker that judges each frame, and the schedule by which its models learn."""
+
+    def __init__(self, context: Context) -> None:
+        world, config = context.world, context.control
+        self.latent = config.latent
+
+        def models() -> ControlModels:
+            return ControlModels(config, world.frame_shape, world.n_actions, world.device, world.seed)
+
+        self.models = models()
+        """Those that judge."""
+        self.tracker = ControlTracker(self.models, world.n_envs, world.seed, context.env.n_groups)
+        self.schedule: Schedule | None = None
+        if context.learns:
+            streams = context.streams or CudaStreams(world.device, enabled=False)
+            learner = ControlLearner(models() if context.overlaps else self.models, world.seed)
+            self.schedule = Schedule(learner, self.models if context.overlaps else None, streams)
+            self.threaded = self.schedule.threaded
+        self.capturable = config.execution.graph != "off"
+        self.with_relation = context.with_relation
+        self.fields = control_fields(self.models.grid, self.latent, self.with_relation)
+
+    def prepare(self, group: int) -> None:
+        self.tracker.prepare(group)
+
+    @torch.no_grad()
+    def advance(self, seen: Seen) -> Fields:
+        control = self.tracker.advance(*seen)
+        fields = {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward}
+        if self.with_relation and control.relation is not None:
+            fields["relation"] = control.relation
+        return fields
+
+    def changed(self) -> list[Tensor]:
+        return self.tracker.running
+
+    def learn(self, rollout: Rollout) -> dict[str, Tensor]:
+        """With overlap the models' metrics are those of the rollout before."""
+        metrics: dict[str, Tensor] = {}
+        if self.schedule is not None:
+            rows = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here, rollout.log_policy)
+            metrics |= self.schedule.begin(*rows)
+        return metrics | control_metrics(rollout, self.latent)
+
+    def work(self, moments_left: int) -> None:
+        if self.schedule is not None:
+            self.schedule.work(moments_left)
+
+    def finish(self) -> dict[str, Tensor]:
+        return {} if self.schedule is None else self.schedule.finish()
+
+    def state_dict(self) -> State:
+        return self.models.state_dict() if self.schedule is None else self.schedule.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        if self.schedule is None:
+            self.models.load_state_dict(state)
+        else:
+            self.schedule.load_state_dict(state)
+
+    def running_state(self) -> State:
+        return self.tracker.state_dict()
+
+    def load_running_state(self, state: Mapping[str, Tensor]) -> None:
+        self.tracker.load_state_dict(state)
+
+
+def build(context: Context) -> Observer:
+    """Learnt maps or, where the settings ask for this diagnosis, true ones."""
+    if context.control.oracle.lags:
+        from megareward.observers.oracle import Oracle
+
+        return Oracle(context)
+    return ControlObserver(context)

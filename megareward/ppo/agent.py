@@ -1,0 +1,201 @@
+"""The agent: a policy, one value head per reward stream, and PPO. It never learns whether a reward is intrinsic."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+
+from megareward.errors import UsageError
+from megareward.ppo.config import PolicyConfig, PPOConfig
+from megareward.ppo.gae import gae
+from megareward.ppo.loss import log_prob_of
+from megareward.ppo.policy import Policy, PolicyInputs, sample
+from megareward.ppo.update import PPO, AuxiliaryLoss, Samples, mixed_precision
+from megareward.reward_stream import RewardStream
+from megareward.rollout import Decision, Rollout
+from megareward.state import State, joined, load_optimiser_state, optimiser_state, part
+from megareward.types import Float, Int, Tensor
+from megareward.world import World
+
+CARRIED_OVER = ("trunk", "action_head")
+"""Parts of a policy that another run can start from; value heads belong to rewards, and those are others."""
+
+
+class Agent(Protocol):
+    """What collects and what learns know of whoever acts."""
+
+    def decide(
+        self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
+    ) -> Decision:
+        """Act on the samples `index` of the rollout. `policy_on` is 1, or 0 for uniformly random actions;
+        `exponentials` are the random numbers. A CUDA graph can do this."""
+        ...
+
+    def values(self, index: Int[Tensor, "n"]) -> Float[Tensor, "n S"]: ...
+
+    def samples(self, rewards: Sequence[Float[Tensor, "T N"]]) -> tuple[Samples | None, dict[str, Tensor]]:
+        """Advantages and returns of the rollout, given the reward of each stream; with metrics."""
+        ...
+
+    def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        """`left` is the share of training still to come."""
+        ...
+
+    def weights(self) -> dict[str, torch.nn.Parameter]:
+        """By name: what must stay finite."""
+        ...
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
+
+    def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None: ...
+
+
+class RandomAgent:
+    """Uniformly random actions; it learns nothing."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def decide(
+        self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
+    ) -> Decision:
+        logits = torch.zeros_like(exponentials)
+        actions = sample(logits, exponentials)
+        return Decision(actions, log_prob_of(logits, actions), self.values(index), logits.log_softmax(-1))
+
+    def values(self, index: Int[Tensor, "n"]) -> Float[Tensor, "n 1"]:
+        return torch.zeros(len(index), 1, device=self.world.device)
+
+    def samples(self, rewards: Sequence[Tensor]) -> tuple[None, dict[str, Tensor]]:
+        return None, {}
+
+    def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        return {}
+
+    def weights(self) -> dict[str, torch.nn.Parameter]:
+        return {}
+
+    def state_dict(self) -> State:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        pass
+
+    def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
+        pass
+
+
+class PPOAgent:
+    """Reads the rollout that the collector writes."""
+
+    def __init__(
+        self,
+        world: World,
+        rollout: Rollout,
+        streams: Sequence[RewardStream],
+        config: PPOConfig,
+        policy: PolicyConfig,
+        inputs: PolicyInputs,
+        generator: torch.Generator,
+        auxiliary: Any = None,
+    ) -> None:
+        """`auxiliary(policy, rollout) -> AuxiliaryLoss`, if there is one. `generator` orders the minibatches."""
+        self.world, self.rollout, self.streams, self.config = world, rollout, streams, config
+        self.inputs, self.generator = inputs, generator
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(world.seed)
+            n_streams, sizes = max(len(streams), 1), inputs.sizes(rollout.declared)
+            self.policy = Policy(world.frame_shape, world.n_actions, n_streams, policy, sizes).to(world.device)
+            self.auxiliary: AuxiliaryLoss | None = auxiliary(self.policy, rollout) if auxiliary else None
+        if world.device.type == "cuda":
+            self.policy.put_features_last()
+        batch = rollout.T * rollout.n_envs
+        self.ppo = PPO(self.policy, lambda index: inputs.observe(rollout, index), config, batch, self.auxiliary)
+
+    # Acting --------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def evaluate(self, index: Int[Tensor, "n"]) -> tuple[Float[Tensor, "n A"], Float[Tensor, "n S"]]:
+        """Logits and values."""
+        with mixed_precision(self.world.device, self.config):
+            return self.policy(*self.inputs.observe(self.rollout, index))
+
+    def decide(
+        self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
+    ) -> Decision:
+        logits, values = self.evaluate(index)
+        logits = logits * policy_on
+        actions = sample(logits, exponentials)
+        return Decision(actions, log_prob_of(logits, actions), values, logits.log_softmax(-1))
+
+    def values(self, index: Int[Tensor, "n"]) -> Float[Tensor, "n S"]:
+        return self.evaluate(index)[1]
+
+    # Learning ------------------------------------------------------------------------------------------------------
+
+    def samples(self, rewards: Sequence[Float[Tensor, "T N"]]) -> tuple[Samples, dict[str, Tensor]]:
+        rollout = self.rollout
+        advantages, returns, metrics = [], [], {}
+        for s, (stream, own) in enumerate(zip(self.streams, rewards, strict=True)):
+            values = rollout.values[..., s]
+            advantage = gae(
+                own,
+                values,
+                rollout.first,
+                rollout.terminated,
+                rollout.truncated,
+                stream.discount,
+                self.config.gae_lambda,
+                stream.episodic,
+            )
+            advantages.append(stream.weight * advantage)
+            returns.append(advantage + values[:-1])
+            metrics[f"advantage/{stream.name}"] = advantage.abs().mean()
+        samples = Samples(
+            actions=rollout.actions.flatten(),
+            log_probs=rollout.log_probs.flatten(),
+            values=rollout.values[:-1].flatten(0, 1),
+            advantages=torch.stack(advantages).sum(0).flatten(),
+            returns=torch.stack(returns, dim=-1).flatten(0, 1),
+            weight=(~rollout.first[1:]).flatten().float(),
+        )
+        return samples, metrics
+
+    def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        assert samples is not None
+        terms = self.ppo.update(samples, left, self.generator)
+        return {f"loss/{name}": term for name, term in terms.items()}
+
+    # Saving --------------------------------------------------------------------------------------------------------
+
+    def weights(self) -> dict[str, torch.nn.Parameter]:
+        return dict(self.policy.named_parameters())
+
+    def state_dict(self) -> State:
+        parts = {"policy": self.policy.state_dict(), "optimiser": optimiser_state(self.ppo.optimiser)}
+        if self.auxiliary is not None:
+            parts["auxiliary"] = self.auxiliary.module.state_dict()
+        return joined(**parts)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.load_policy(part(state, "policy"))
+        if self.auxiliary is not None:
+            self.auxiliary.module.load_state_dict(part(state, "auxiliary"))
+        load_optimiser_state(self.ppo.optimiser, part(state, "optimiser"))
+
+    def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
+        """The policy's weights; all, or these parts of it, the others staying as they are."""
+        wanted = {n: w for n, w in state.items() if parts is None or n.split(".")[0] in parts}
+        mine = self.policy.state_dict()
+        for name, weight in wanted.items():
+            if name not in mine or mine[name].shape != weight.shape:
+                own = tuple(mine[name].shape) if name in mine else "missing"
+                raise UsageError(
+                    f"The weights do not fit this policy: {name} is {tuple(weight.shape)} there and {own} here. The "
+                    "game's actions, the frames' size and what the policy sees must be the same."
+                )
+        if not wanted or (parts is None and wanted.keys() != mine.keys()):
+            raise UsageError(f"The weights do not fit this policy: {len(wanted)} tensors there, {len(mine)} here.")
+        self.policy.load_state_dict(wanted, strict=parts is None)

@@ -1,0 +1,85 @@
+"""Collecting a rollout, plainly: the agent acts on frame t, the environments answer with frame t+1, observers look.
+
+`fast_collect` does the same with CUDA graphs, pinned memory and groups of environments that take turns; a test holds
+the two to the same numbers.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from megareward.envs.interface import BatchedEnv, Step
+from megareward.observers.interface import Observer, Seen
+from megareward.ppo.agent import Agent
+from megareward.rollout import Rollout
+from megareward.training.clock import Clock
+from megareward.training.score_book import ScoreBook
+
+
+class Collector:
+    """Fills a rollout step by step. Game rewards are logged in the score book and stored only if the rollout asks."""
+
+    def __init__(
+        self,
+        env: BatchedEnv,
+        rollout: Rollout,
+        observers: Sequence[Observer],
+        agent: Agent,
+        generator: torch.Generator,
+    ) -> None:
+        """`generator` draws the actions."""
+        self.env, self.rollout, self.observers, self.agent, self.generator = env, rollout, observers, agent, generator
+        self.score_book = ScoreBook(env.n_envs)
+        self.exponentials = torch.zeros(env.n_envs, env.n_actions, device=rollout.device)
+        self.policy_on = torch.ones((), device=rollout.device)
+
+    def begin(self, step: Step) -> None:
+        """The first frames of new games."""
+        self.rollout.show(0, step)
+        self.observe(0)
+
+    @torch.no_grad()
+    def collect(self, clock: Clock, *, random: bool) -> None:
+        """T steps. `random`: the policy has no say yet."""
+        T = self.rollout.T
+        self.policy_on.fill_(float(not random))
+        for t in range(T):
+            self.step(t, clock)
+            for observer in self.observers:
+                observer.work(T - t)
+            clock.lap("control")
+        self.value_last_frame()
+
+    def step(self, t: int, clock: Clock) -> Step:
+        """From frame t to frame t+1."""
+        rollout, index = self.rollout, self.rollout.index(t)
+        self.exponentials.exponential_(generator=self.generator)
+        decision = self.agent.decide(index, self.exponentials, self.policy_on)
+        rollout.decide(index, decision)
+        clock.lap("act")
+        self.env.send(decision.actions.to(self.env.device))
+        step = self.env.recv()
+        clock.lap("emulate")
+        self.score_book.record(step)
+        rollout.show(t + 1, step)
+        self.observe(t + 1)
+        clock.lap("track")
+        return step
+
+    def observe(self, t: int, group: int = 0, rows: slice = slice(None)) -> None:
+        """Every observer records its fields of frame t."""
+        rollout, index = self.rollout, self.rollout.index(t, rows)
+        for observer in self.observers:
+            observer.prepare(group)
+            rollout.record(index, observer.advance(self.seen(index)))
+
+    def seen(self, index: torch.Tensor) -> Seen:
+        """What the environments show in the samples `index` of one moment."""
+        rollout, N = self.rollout, self.rollout.n_envs
+        before = torch.where(index < N, index, index - N)  # no action led to the first frame of all: any will do
+        return Seen(rollout.stacks(index), rollout.actions.view(-1)[before], rollout.first.flatten()[index], index % N)
+
+    def value_last_frame(self) -> None:
+        """What the agent expects after the rollout, for its returns."""
+        index = self.rollout.index(self.rollout.T)
+        self.rollout.value(index, self.agent.values(index))

@@ -1,0 +1,16 @@
+"""What observers, rewards and the agent may know of the games before they start."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class World:
+    """N environments of one game, and where their learners live."""
+
+    n_envs: int
+    n_actions: int
+    frame_shape: tuple[int, int]
+    device: torch.device
+    seed: int
