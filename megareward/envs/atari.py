@@ -130,7 +130,7 @@ class Atari:
         )
 
     def state_dict(self) -> None:
-        """None: the vector emulator cannot tell its state. A resumed run starts new episodes."""
+        """None: the state of the vector emulator cannot be saved. A resumed run starts new episodes."""
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         raise RunError("Atari episodes cannot be restored; start new ones with reset(seed).")
