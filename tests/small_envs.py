@@ -1,8 +1,11 @@
 """Hand-made environments with known answers, for tests of the loop around them."""
 
+from dataclasses import replace
+
 import torch
 
-from megareward.envs.interface import BatchedEnv, Step
+from megareward.envs.interface import Step
+from megareward.envs.wrapper import EnvWrapper
 from megareward.types import Int, Tensor
 
 
@@ -10,6 +13,7 @@ class IdentityEnv:
     """One-step episodes: the frame shows a bright block in one of A columns; the right action names the column."""
 
     frame_skip = 1
+    n_groups = 1
     device = torch.device("cpu")
 
     def __init__(self, n_envs: int = 6, n_actions: int = 4, size: int = 32) -> None:
@@ -51,20 +55,8 @@ class IdentityEnv:
         pass
 
 
-class FlippedScore:
+class FlippedScore(EnvWrapper):
     """Another environment with every reward of the game multiplied by -1."""
 
-    def __init__(self, env: BatchedEnv) -> None:
-        self.env = env
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.env, name)
-
-    def reset(self, seed: int) -> Step:
-        return self.flip(self.env.reset(seed))
-
-    def recv(self) -> Step:
-        return self.flip(self.env.recv())
-
-    def flip(self, step: Step) -> Step:
-        return Step(**{**vars(step), "rewards": -step.rewards})
+    def change(self, step: Step, rows: slice) -> Step:
+        return replace(step, rewards=-step.rewards)

@@ -21,7 +21,8 @@ from gymnasium.vector import AutoresetMode
 
 from megareward.envs import score_masks
 from megareward.envs.atari_config import AtariConfig
-from megareward.envs.interface import Step
+from megareward.envs.groups import Groups
+from megareward.envs.interface import BatchedEnv, Step
 from megareward.errors import RunError, UsageError
 from megareward.types import Int, Tensor
 
@@ -30,6 +31,7 @@ class Atari:
     """N copies of one Atari game; a `BatchedEnv`. Rows of every tensor are in the order of the environments."""
 
     device = torch.device("cpu")
+    n_groups = 1
 
     def __init__(self, rom: str, n_envs: int, config: AtariConfig, *, hide_score: bool, n_before: int = 0) -> None:
         """`rom` is a canonical name (`resolve_game`). With `hide_score` a game of unknown score box is refused.
@@ -128,7 +130,7 @@ class Atari:
         )
 
     def state_dict(self) -> None:
-        """None: the vector emulator cannot tell its state. A resumed run starts new episodes."""
+        """None: the state of the vector emulator cannot be saved. A resumed run starts new episodes."""
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         raise RunError("Atari episodes cannot be restored; start new ones with reset(seed).")
@@ -136,3 +138,15 @@ class Atari:
     def close(self) -> None:
         """Stop the emulator's threads: they end with the last reference to it."""
         self.__dict__.pop("_emulator", None)
+
+
+def make(
+    rom: str, n_envs: int, config: AtariConfig, *, hide_score: bool, device: torch.device, in_groups: bool
+) -> BatchedEnv:
+    """Builds the Atari games of the list (`envs.games`). ALE runs on the CPU, wherever the training happens."""
+    if not in_groups or config.groups == 1:
+        return Atari(rom, n_envs, config, hide_score=hide_score)
+    n = n_envs // config.groups
+    if n * config.groups != n_envs:
+        raise UsageError(f"{n_envs} environments cannot form {config.groups} groups of one size; choose a divisor.")
+    return Groups([Atari(rom, n, config, hide_score=hide_score, n_before=start) for start in range(0, n_envs, n)])

@@ -1,12 +1,14 @@
 """How an Atari game is played. Apart from `atari.py` so that the command line can show it without loading torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
+from megareward.envs.config import EnvConfig
 from megareward.errors import UsageError
 
 
 @dataclass(frozen=True)
-class AtariConfig:
+class AtariConfig(EnvConfig):
     """One protocol for every game. The defaults are the paper's: DeepMind's wrappers without sticky actions."""
 
     sticky: float = 0.0
@@ -65,6 +67,17 @@ class AtariConfig:
         self._require(self.groups >= 1, "groups", "1 (all step together) or more")
         # Beyond the screen's own 160 columns the emulator would interpolate, and painted boxes would bleed.
         self._require(1 <= self.px <= 160, "px", "between 1 and 160, the width of the emulator's screen")
+
+    def with_groups(self, groups: int) -> Self:
+        return replace(self, groups=groups)
+
+    def with_threads(self, threads: int) -> Self:
+        return replace(self, threads=threads)
+
+    def deterministic(self) -> Self:
+        """Without sticky actions, since a clone of the emulator would not remember the last button, and without
+        buttons pressed for the agent."""
+        return replace(self, sticky=0.0, fire_after_life=False)
 
     def _require(self, fine: bool, field: str, wanted: str) -> None:
         if not fine:

@@ -1,6 +1,7 @@
-"""Names of games: any common spelling goes in (`ALE/SpaceInvaders-v5`), one name comes out (`space_invaders`).
+"""The list of games. Any common spelling of a name goes in (`ALE/SpaceInvaders-v5`), one game comes out.
 
-Importing this module is cheap: neither torch nor ale-py (a third of a second) is loaded to answer `--help`.
+A new game is one call of `register`, from inside or outside the package. Importing this module is cheap: neither torch
+nor ale-py (a third of a second) is loaded to answer `--help`.
 """
 
 import functools
@@ -9,9 +10,10 @@ import json
 import re
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 from megareward.envs import score_masks
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.config import Game
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import RunError, UsageError, suggestion
 
@@ -19,26 +21,60 @@ TWO_PLAYER = ("combat", "joust", "maze_craze", "warlords")
 """ale-py ships these ROMs without a one-player mode; loading one would end the whole process."""
 
 _ALIASES = {
-    "3dtictactoe": "tic_tac_toe_3d",
-    "montezuma": "montezuma_revenge",
-    "montezumasrevenge": "montezuma_revenge",
+    "3dtictactoe": "tictactoe3d",
+    "montezuma": "montezumarevenge",
+    "montezumasrevenge": "montezumarevenge",
     "robottank": "robotank",
 }
-"""Names printed on boxes and in papers that are more than another spelling of the ROM's name."""
+"""Names printed on boxes and in papers that are more than another spelling of the ROM's name; letters only."""
 
 _GYM_DECORATION = re.compile(r"^ale/|([-_ ]?ram)?[-_ ]?(no[-_ ]?frameskip|deterministic)?([-_ ]v\d+)?$")
 """What Gym ids wrap around a game: `ALE/Pong-v5`, `Pong-ramNoFrameskip-v4`, `PongDeterministic-v0`."""
 
 
-class GameRow(NamedTuple):
-    """One line of `megareward games`."""
+def register(game: Game) -> None:
+    """Add a game to the list. To add the same row again changes nothing; another game of that name is refused."""
+    letters = _letters(game.name)
+    if not letters:
+        raise UsageError(f"{game.name!r} is no name for a game; it needs a letter or a digit.")
+    if letters in _ALIASES or _games().setdefault(letters, game) != game:
+        raise UsageError(f"There is a game called {game.name!r} already; register yours under another name.")
 
-    name: str
-    title: str
-    actions: int | None
-    """How many do something in this game, of the joystick's 18; None if a newer ale-py brought the game."""
-    score: str
-    """'box': the score can be painted out. 'not shown': nothing to paint. 'unknown': nobody has measured."""
+
+def unregister(name: str) -> None:
+    """Take a game off the list again."""
+    del _games()[_letters(find_game(name).name)]
+
+
+def find_game(name: str) -> Game:
+    """The game of this name in any common spelling; a name nobody knows is a `UsageError` with suggestions.
+
+    `Space Invaders`, `space-invaders` and `SpaceInvadersNoFrameskip-v4` are all `space_invaders`.
+    """
+    plain = name.strip().lower()
+    for spelling in (plain, _GYM_DECORATION.sub("", plain.removesuffix(".bin"))):
+        letters = _letters(spelling)
+        if game := _games().get(_ALIASES.get(letters, letters)):
+            return game
+    if letters in map(_letters, TWO_PLAYER):
+        raise UsageError(f"{name!r} is a game for two players only; no agent can play it alone.")
+    known = [game.name for game in list_games()]
+    raise UsageError(f"There is no game {name!r}.{suggestion(spelling, known)} All names: megareward games.")
+
+
+def resolve_game(name: str) -> str:
+    """The canonical name of a game in any common spelling."""
+    return find_game(name).name
+
+
+def list_games() -> list[Game]:
+    """Everything that can be played, without starting an emulator: mini games, Atari, then those registered since."""
+    return list(_games().values())
+
+
+def title(game: str) -> str:
+    """The name as printed in the papers' tables: `space_invaders` -> `SpaceInvaders`."""
+    return game.title().replace("_", "").replace("-", "")
 
 
 @functools.cache
@@ -52,41 +88,24 @@ def atari_games() -> tuple[str, ...]:
     return tuple(sorted({rom.stem for rom in roms} - set(TWO_PLAYER)))
 
 
-def resolve_game(name: str) -> str:
-    """The canonical name of a game in any common spelling; a name nobody knows is a `UsageError` with suggestions.
-
-    `Space Invaders`, `space-invaders` and `SpaceInvadersNoFrameskip-v4` are all `space_invaders`.
-    """
-    plain = name.strip().lower()
-    for spelling in (plain, _GYM_DECORATION.sub("", plain.removesuffix(".bin"))):
-        if game := _by_letters().get(_letters(spelling)):
-            return game
-    if _letters(spelling) in map(_letters, TWO_PLAYER):
-        raise UsageError(f"{name!r} is a game for two players only; no agent can play it alone.")
-    known = (*MINI_GAMES, *atari_games())
-    raise UsageError(f"There is no game {name!r}.{suggestion(spelling, known)} All names: megareward games.")
-
-
-def title(game: str) -> str:
-    """The name as printed in the papers' tables: `space_invaders` -> `SpaceInvaders`."""
-    return game.title().replace("_", "").replace("-", "")
-
-
-def is_mini(game: str) -> bool:
-    """Whether a canonical name means one of our own small worlds instead of an Atari game."""
-    return game in MINI_GAMES
-
-
-def list_games() -> list[GameRow]:
-    """Everything that can be played, without starting an emulator."""
-    actions = json.loads(resources.files("megareward.envs").joinpath("data/actions.json").read_text())
-    mini = [GameRow(game, title(game), actions[game], "not shown") for game in MINI_GAMES]
-    return mini + [GameRow(rom, title(rom), actions.get(rom), score_masks.score_display(rom)) for rom in atari_games()]
-
-
 @functools.cache
-def _by_letters() -> dict[str, str]:
-    return {_letters(game): game for game in (*MINI_GAMES, *atari_games())} | _ALIASES
+def _games() -> dict[str, Game]:
+    """All rows by the letters of their names. Filled on first use, as the Atari games are read off the disk."""
+    actions = json.loads(resources.files("megareward.envs").joinpath("data/actions.json").read_text())
+    atari = [
+        Game(
+            name=rom,
+            title=title(rom),
+            config=AtariConfig,
+            make="megareward.envs.atari:make",
+            family="atari",
+            actions=actions.get(rom),  # None if a newer ale-py brought the game
+            score=score_masks.score_display(rom),
+            branching="replay",
+        )
+        for rom in atari_games()
+    ]
+    return {_letters(game.name): game for game in (*MINI_GAMES.values(), *atari)}
 
 
 def _letters(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Environments in groups that take turns, so that the emulator works while an answer is thought up."""
+"""Environments in groups that take turns, so that the emulator works while the policy acts."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from megareward.types import Int, Tensor
 
 
 class Groups:
-    """G batches of n environments each, in a row. `reset` shows all G * n of them; from then on `send` and `recv` speak
-    to one group at a time, both in turn: the first `send` goes to group 0, the next to group 1, and so on.
+    """G batches of n environments each, in a row. `reset` shows all G * n of them; from then on `send` and `recv` are
+    for one group at a time, both in turn: the first `send` goes to group 0, the next to group 1, and so on.
 
-    All groups may be under way at once; each answers in the order in which it was asked. What an environment shows
-    depends on its own seed and actions only, so the groups leave no trace in the frames.
+    All groups may be under way at once; their steps are received in the order in which they were sent. What an
+    environment shows depends on its own seed and actions only, so the groups leave no trace in the frames.
     """
 
     def __init__(self, groups: Sequence[BatchedEnv]) -> None:
@@ -40,7 +40,7 @@ class Groups:
         return step
 
     def state_dict(self) -> None:
-        """None: groups are for emulators that cannot tell their state."""
+        """None: groups are for emulators whose state cannot be saved."""
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.groups[0].load_state_dict(state)

@@ -31,7 +31,7 @@ class Step:
     frames: UInt8[Tensor, "N px_h px_w"]
     """The newest frame; grey."""
     rewards: Float[Tensor, "N"]
-    """Raw score gained by this decision. For the score book; a learner sees it only if its method says so."""
+    """Raw score gained by this decision. It is logged; a learner sees it only if its method says so."""
     terminated: Bool[Tensor, "N"]
     truncated: Bool[Tensor, "N"]
     first: Bool[Tensor, "N"]
@@ -43,6 +43,11 @@ class BatchedEnv(Protocol):
 
     @property
     def n_envs(self) -> int: ...
+
+    @property
+    def n_groups(self) -> int:
+        """Environments come in this many groups that take turns (`envs.groups`); 1: all step together."""
+        ...
 
     @property
     def n_actions(self) -> int: ...
@@ -72,7 +77,7 @@ class BatchedEnv(Protocol):
     def recv(self) -> Step: ...
 
     def state_dict(self) -> dict[str, Tensor] | None:
-        """Everything needed to go on exactly from here, or None where the emulator cannot tell (ALE's vector)."""
+        """Everything needed to go on exactly from here, or None where that cannot be saved (ALE's vector)."""
         ...
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None: ...

@@ -1,4 +1,4 @@
-"""Mini games: small worlds in torch whose answers are known. Names and options here; `games.make_mini` builds one.
+"""Mini games: small worlds in torch whose answers are known. Rows and options here; `games.make_mini` builds one.
 
 Nothing in this file imports torch, so that the command line can list the games and their options at once.
 """

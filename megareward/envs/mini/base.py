@@ -56,8 +56,9 @@ class MiniGame(ABC, Generic[State]):
 
     action_names: ClassVar[tuple[str, ...]]
     random_ranges: ClassVar[dict[str, int]]
-    """The random numbers of one step: name and number of sides."""
+    """The random numbers of one step: name and how many values it can take."""
     frame_skip: int = 1
+    n_groups: int = 1
     game: State
 
     def __init__(self, n_envs: int, config: MiniConfig, device: torch.device) -> None:
@@ -77,6 +78,13 @@ class MiniGame(ABC, Generic[State]):
         self._tv_rows = pixels[pixels < TV_HEIGHT].long().to(device)
         self._tv_columns = pixels[pixels < TV_WIDTH].long().to(device)
         self.reset(seed=0)
+
+    @classmethod
+    def make(
+        cls, name: str, n_envs: int, config: MiniConfig, *, hide_score: bool, device: torch.device, in_groups: bool
+    ) -> "MiniGame[State]":
+        """Builds this game for the list of games. It draws no score that could be hidden, and has no groups."""
+        return cls(n_envs, config, device)
 
     # ---- the rules and looks of one game ----
 

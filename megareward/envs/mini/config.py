@@ -1,8 +1,9 @@
-"""The options of the mini games. Torch-free; every default is ours, as the paper plays Atari only."""
+"""The mini games and their options. Torch-free; every default is ours, as the paper plays Atari only."""
 
 from dataclasses import dataclass, fields
 from typing import Any
 
+from megareward.envs.config import EnvConfig, Game
 from megareward.errors import UsageError, suggestion
 
 SMALLEST_SIZE, LARGEST_SIZE = 32, 256
@@ -10,7 +11,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 32, 256
 
 
 @dataclass(frozen=True)
-class MiniConfig:
+class MiniConfig(EnvConfig):
     """What every mini game can be asked for. The game itself is the same at every size and with every extra drawn."""
 
     size: int = 32
@@ -91,14 +92,26 @@ class DemonConfig(MiniConfig):
         return self.lives
 
 
-MINI_CONFIGS: dict[str, type[MiniConfig]] = {
-    "mini-pong": PongConfig,
-    "mini-breakout": BreakoutConfig,
-    "mini-demon": DemonConfig,
-}
-"""Every mini game and its options."""
+def _game(name: str, title: str, config: type[MiniConfig], world: str, actions: int) -> Game:
+    make = f"megareward.envs.mini.{world}.make"
+    return Game(
+        name, title, config, make, "mini", actions=actions, score="not shown", preset="mini", branching="online"
+    )
 
-MINI_GAMES: tuple[str, ...] = tuple(MINI_CONFIGS)
+
+MINI_GAMES: dict[str, Game] = {
+    game.name: game
+    for game in (
+        _game("mini-pong", "MiniPong", PongConfig, "pong:MiniPong", actions=3),
+        _game("mini-breakout", "MiniBreakout", BreakoutConfig, "breakout:MiniBreakout", actions=3),
+        _game("mini-demon", "MiniDemon", DemonConfig, "demon:MiniDemon", actions=4),
+    )
+}
+"""Every mini game, by its name."""
+
+MINI_CONFIGS: dict[str, type[MiniConfig]] = {
+    name: game.config for name, game in MINI_GAMES.items() if issubclass(game.config, MiniConfig)
+}
 
 
 def mini_config(name: str, **options: Any) -> MiniConfig:

@@ -83,7 +83,7 @@ class MiniDemon(MiniGame[Demon]):
         return game, Outcome(hit.float(), _gun_is_hit(game), won=torch.zeros_like(hit))
 
     def _wander(self, game: Demon, draws: Draws) -> Demon:
-        """a living enemy flies on and sometimes turns; a burning one burns, and comes back at a place of its own."""
+        """A living enemy flies on and sometimes turns; a burning one burns, and comes back at a place of its own."""
         new_x, new_y, new_vx, new_vy = _new_enemy(draws)
         turns, burns, returns = draws["turn"] == 0, game.burning > 0, game.burning == 1
         vx = torch.where(turns, new_vx, game.enemy_vx)

@@ -14,10 +14,10 @@ from megareward.types import Float, Int, Shaped, Tensor
 WORD = 0xFFFFFFFF
 """Keeps the low 32 bits."""
 WORDS_PER_STEP = 64
-"""Words of one step; the first belong to the game's dice, the last to the noisy TV."""
+"""Words of one step; the first belong to the game's rules, the last to the noisy TV."""
 
 Draws = dict[str, Float[Tensor, "N"]]
-"""One roll of every die: whole numbers from 0, as floats because positions and speeds are floats."""
+"""The random numbers of one step, by name: whole numbers from 0, as floats because positions and speeds are floats."""
 
 
 def mix(word: Shaped[Tensor, "*shape"]) -> Shaped[Tensor, "*shape"]:
@@ -42,14 +42,15 @@ def random_words(
 
 
 class HashedRandom:
-    """The dice of a game, by name, each with its number of sides; all are rolled at every step, needed or not."""
+    """A game's random numbers: name and how many values each can take. All are drawn at every step, used or not."""
 
-    def __init__(self, sides: Mapping[str, int], device: torch.device) -> None:
-        self.names = tuple(sides)
-        self.sides = torch.tensor(list(sides.values()), device=device)
-        self.numbers = torch.arange(len(sides), device=device)
+    def __init__(self, ranges: Mapping[str, int], device: torch.device) -> None:
+        self.names = tuple(ranges)
+        self.ranges = torch.tensor(list(ranges.values()), device=device)
+        self.numbers = torch.arange(len(ranges), device=device)
 
     def draw(self, key: Int[Tensor, "N"], clock: Int[Tensor, "N"]) -> Draws:
-        words = random_words(key, clock, self.numbers)  # (N, dice)
-        draws = ((words * self.sides) >> 32).float()
+        """Each uniform in 0 .. range - 1."""
+        words = random_words(key, clock, self.numbers)  # (N, names)
+        draws = ((words * self.ranges) >> 32).float()
         return dict(zip(self.names, draws.unbind(1), strict=True))

@@ -30,9 +30,9 @@ def test_every_environment_shows_the_same_in_groups_of_any_size(n_groups):
     together, apart = atari(1), atari(n_groups)
     n = N // n_groups
     assert_same(together.reset(3), apart.reset(3))
-    dice = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(1)
     resets = 0
-    actions = [torch.randint(together.n_actions, (N,), generator=dice) for _ in range(30)]
+    actions = [torch.randint(together.n_actions, (N,), generator=generator) for _ in range(30)]
     for chosen in actions[0].split(n):
         apart.send(chosen)
     for t in range(30):

@@ -5,8 +5,9 @@ from dataclasses import asdict, fields
 import pytest
 import torch
 
-from megareward.envs.mini import MINI_CONFIGS, MINI_GAMES, BreakoutConfig, PongConfig, mini_config
-from megareward.envs.mini.games import MINI_CLASSES, make_mini
+from megareward.envs.mini import MINI_GAMES, BreakoutConfig, PongConfig, mini_config
+from megareward.envs.mini.base import MiniGame
+from megareward.envs.mini.games import make_mini
 from megareward.errors import RunError, UsageError
 
 
@@ -15,8 +16,10 @@ def test_names_and_options_are_known_without_importing_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_every_game_has_a_config_and_a_class():
-    assert tuple(MINI_CLASSES) == tuple(MINI_CONFIGS) == MINI_GAMES
+@pytest.mark.parametrize("name", MINI_GAMES)
+def test_every_game_has_a_config_and_can_be_built(name):
+    assert type(mini_config(name)) is MINI_GAMES[name].config
+    assert isinstance(make_mini(name, 2), MiniGame)
 
 
 @pytest.mark.parametrize("name", MINI_GAMES)
@@ -46,7 +49,7 @@ def test_impossible_options_are_refused_by_name(name, options, words):
 
 
 def test_a_game_refuses_the_config_of_another():
-    with pytest.raises(UsageError, match="mini-pong takes a PongConfig, not a BreakoutConfig"):
+    with pytest.raises(UsageError, match="settings of mini-pong are of class PongConfig, not BreakoutConfig"):
         make_mini("mini-pong", 3, BreakoutConfig())
 
 

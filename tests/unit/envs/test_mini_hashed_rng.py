@@ -32,13 +32,13 @@ def test_another_seed_gives_other_keys(other):
     assert not torch.equal(environment_keys(3, 5, CPU), environment_keys(other, 5, CPU))
 
 
-def test_every_side_of_a_die_comes_up_equally_often():
+def test_every_value_of_a_range_comes_up_equally_often():
     key = environment_keys(1, 20000, CPU)
-    draws = HashedRandom({"coin": 2, "five": 5, "eight": 8}, CPU).roll(key, torch.full_like(key, 9))
-    for name, sides in (("coin", 2), ("five", 5), ("eight", 8)):
+    draws = HashedRandom({"coin": 2, "five": 5, "eight": 8}, CPU).draw(key, torch.full_like(key, 9))
+    for name, values in (("coin", 2), ("five", 5), ("eight", 8)):
         counts = torch.bincount(draws[name].long())
-        assert len(counts) == sides
-        assert ((counts - 20000 / sides).abs() < 300).all()
+        assert len(counts) == values
+        assert ((counts - 20000 / values).abs() < 300).all()
 
 
 def test_numbers_of_one_step_and_of_neighbouring_steps_are_independent():
