@@ -49,10 +49,7 @@ class Plan:
 def audited(config: TrainConfig) -> TrainConfig:
     """The same game as the recorded actions alone decide it: without sticky actions, since a clone of the emulator
     would not remember the last button, and without buttons pressed for the agent."""
-    if isinstance(config.env, AtariConfig):
-        env = dataclasses.replace(config.env, sticky=0.0, fire_after_life=False)
-        config = dataclasses.replace(config, env=env)
-    return config
+    return dataclasses.replace(config, env=config.env.deterministic())
 
 
 def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 
 from megareward.errors import RunError
 from megareward.runs.durable import sync_folder, write_synced
 from megareward.types import Tensor
 
+FORMAT = 2
+"""Of the tensors' names. A checkpoint without a format in its state is of the first; it is read, but not resumed."""
 KEEP = 2
 _SCRATCH = ".writing-"
 
@@ -78,7 +79,10 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     for name, content in data.items():
         if not isinstance(manifest, dict) or hashlib.sha256(content).hexdigest() != manifest.get(name):
             raise DamagedError(f"{name} does not match its hash")
-    return safetensors.torch.load(data["tensors.safetensors"]), json.loads(data["state.json"])
+    tensors, state = safetensors.torch.load(data["tensors.safetensors"]), json.loads(data["state.json"])
+    if "format" not in state:
+        tensors = {f"observer.{name}" if name.startswith("control.") else name: t for name, t in tensors.items()}
+    return tensors, state
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -97,36 +101,3 @@ def forget_newer(path: Path) -> None:
 def clear_scratch(folder: Path) -> None:
     for leftover in folder.glob(f"{_SCRATCH}*"):
         shutil.rmtree(leftover)
-
-
-# Flat names ----------------------------------------------------------------------------------------------------------
-
-
-def prefixed(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors under one prefix, without it."""
-    return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(prefix + ".")}
-
-
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Adam's moments by parameter number. The groups' settings come from the config, not from the checkpoint."""
-    return {
-        f"{number}.{name}": torch.as_tensor(value)
-        for number, moments in optimiser.state_dict()["state"].items()
-        for name, value in moments.items()
-    }
-
-
-def load_optimiser_tensors(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        number, key = name.split(".", 1)
-        state.setdefault(int(number), {})[key] = tensor
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-    for parameter, moments in optimiser.state.items():
-        for name, value in moments.items():
-            if value.shape == parameter.shape:  # in memory as the parameter is: fused Adam insists
-                moments[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)

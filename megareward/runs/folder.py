@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,9 @@ class RunFolder:
         except ValueError as broken:
             raise RunError(f"{source} is not valid JSON ({broken}); the run cannot be read.") from broken
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-            raise UsageError(f"{source} holds no configuration of a run; give the folder that `megareward train` wrote.")
+            raise UsageError(
+                f"{source} holds no configuration of a run; give the folder that `megareward train` wrote."
+            )
         return record
 
     def rows(self, log: str) -> list[dict[str, Any]]:

@@ -50,11 +50,13 @@ class Collector:
             clock.lap("control")
         self.value_last_frame()
 
-    def step(self, t: int, clock: Clock) -> Step:
-        """From frame t to frame t+1."""
+    def step(self, t: int, clock: Clock, greedy: bool = False) -> Step:
+        """From frame t to frame t+1. `greedy`: by the likeliest action."""
         rollout, index = self.rollout, self.rollout.index(t)
         self.exponentials.exponential_(generator=self.generator)
         decision = self.agent.decide(index, self.exponentials, self.policy_on)
+        if greedy:
+            decision = decision._replace(actions=decision.log_policy.argmax(-1))
         rollout.decide(index, decision)
         clock.lap("act")
         self.env.send(decision.actions.to(self.env.device))

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from megareward.control.config import ControlConfig
-from megareward.envs.atari_config import AtariConfig
-from megareward.envs.games import resolve_game
-from megareward.envs.mini import MINI_CONFIGS, MiniConfig
+from megareward.envs.config import EnvConfig, Game
+from megareward.envs.games import find_game
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
@@ -60,17 +59,17 @@ class TrainConfig:
     control: ControlConfig = field(default_factory=ControlConfig)
     reward: Any = None
     """Settings of the method; its defaults if None."""
-    env: AtariConfig | MiniConfig = None  # type: ignore[assignment]
+    env: EnvConfig = None  # type: ignore[assignment]
     """Settings of the game; its defaults if None."""
 
     def __post_init__(self) -> None:
         method = find_method(self.method)
         object.__setattr__(self, "method", method.name)
-        object.__setattr__(self, "game", resolve_game(self.game))
+        object.__setattr__(self, "game", find_game(self.game).name)
         if self.reward is None:
             object.__setattr__(self, "reward", method.config())
         if self.env is None:
-            object.__setattr__(self, "env", env_config_class(self.game)())
+            object.__setattr__(self, "env", self.game_row.config())
         if self.frames < 1:
             raise UsageError(f"--frames is {self.frames}; it must be at least 1.")
         if not 0 <= self.seed < 2**31:
@@ -92,10 +91,10 @@ class TrainConfig:
                 f"--env.groups is {self.env.groups}, which does not divide the {self.n_envs} environments "
                 "(--n-envs); choose a divisor, or 1."
             )
-        if self.uses_oracle and not self.is_mini:
+        if self.uses_oracle and self.game_row.branching != "online":
             raise UsageError(
-                f"--control.oracle.lags is {self.control.oracle.lags}, but an oracle knows mini games only and "
-                f"{self.game} is none; use 0, or --game mini-pong."
+                f"--control.oracle.lags is {self.control.oracle.lags}, but {self.game} cannot be branched while it is "
+                "played, as an oracle must; use 0, or --game mini-pong."
             )
 
     @property
@@ -103,8 +102,8 @@ class TrainConfig:
         return find_method(self.method)
 
     @property
-    def is_mini(self) -> bool:
-        return self.game in MINI_CONFIGS
+    def game_row(self) -> Game:
+        return find_game(self.game)
 
     @property
     def hides_score(self) -> bool:
@@ -125,6 +124,12 @@ class TrainConfig:
     def observers(self) -> tuple[str, ...]:
         """Who watches: the method's own observers, and control where the policy is shown g."""
         return tuple(dict.fromkeys([*self.spec.observers, *(["control"] if self.shows_g else [])]))
+
+    @property
+    def observers_of_policy(self) -> tuple[str, ...]:
+        """Those without which the policy cannot act: all, if it sees any field."""
+        spec = self.spec
+        return self.observers if self.channels or spec.vectors or spec.skill else ()
 
     @property
     def channels(self) -> tuple[str, ...]:
@@ -164,11 +169,6 @@ class TrainConfig:
     def iterations(self) -> int:
         """Rollouts needed for at least `frames` frames."""
         return -(-self.frames // self.frames_per_iteration)
-
-
-def env_config_class(game: str) -> type[AtariConfig] | type[MiniConfig]:
-    """The class of a game's settings; the game by its canonical name."""
-    return MINI_CONFIGS.get(game, AtariConfig)
 
 
 # Reading and writing -------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
     data = {"start_from": None} | upgraded(data)
     classes = {
         "reward": find_method(str(data["method"])).config,
-        "env": env_config_class(resolve_game(str(data.get("game")))),
+        "env": find_game(str(data.get("game"))).config,
     }
     return typing.cast(TrainConfig, _build(TrainConfig, data, source, classes, warn))
 

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 
 from megareward.envs.interface import Step
-from megareward.envs.make import make_env
 from megareward.errors import UsageError
-from megareward.observers.oracle import OracleTracker
-from megareward.observers.tracker import Control, ControlTracker
-from megareward.ppo.policy import Policy, sample
-from megareward.runs.checkpoint import load_newest, part
+from megareward.ppo.agent import Agent, RandomAgent
+from megareward.reward_stream import RewardStream
+from megareward.runs.checkpoint import load_newest
 from megareward.runs.folder import RunFolder
-from megareward.training.config import TrainConfig
-from megareward.training.rollout import Rollout
+from megareward.state import part
+from megareward.training.clock import Clock
+from megareward.training.collect import Collector
+from megareward.training.config import TrainConfig, read_config
+from megareward.training.parts import make_agent, make_game, make_observers, make_rollout, world_of
 from megareward.training.score_book import Episode, ScoreBook
-from megareward.training.tracking import as_channel, make_tracker
-from megareward.types import Tensor
+from megareward.types import Int, Tensor
 
 MAX_ENVS = 16
 
@@ -62,7 +62,7 @@ def evaluate_run(
     if not 0 <= seed < 2**31:
         raise UsageError(f"--seed is {seed}; it must lie between 0 and {2**31 - 1}.")
     folder = RunFolder.open(path)
-    config = folder.config(warn)
+    config = read_config(folder, warn)
     learnt, frames = newest_tensors(folder, warn)
     games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
     result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games))
@@ -80,7 +80,7 @@ def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict
 
 
 class Player:
-    """N games played by what a checkpoint holds, which no longer learns; without it, by dice."""
+    """N games played by what a checkpoint holds, which no longer learns; without it, at random."""
 
     def __init__(
         self,
@@ -91,57 +91,49 @@ class Player:
         device: torch.device,
         with_relation: bool = False,
         tracks: bool = True,
+        random: bool = False,
     ) -> None:
-        """`tracks` False leaves the control models out where the policy does not see what they say."""
-        self.device, self.seed, self.with_relation = device, seed, with_relation
-        self.control: Control | None = None
-        """What the tracker said of the newest frame."""
-        self.env = make_env(config.game, n_envs, config.env, hide_score=config.hides_score, device=device)
-        env = self.env
-        self.policy: Policy | None = None
-        self.tracker: ControlTracker | OracleTracker | None = None
-        n_cells = 0
-        if learnt is not None and config.spec.trains_policy:
-            weights = part(learnt, "policy")
-            n_streams = weights["value_head.weight"].shape[0]
-            self.policy = Policy(env.frame_shape, env.n_actions, n_streams, config.policy, int(config.shows_g))
-            self.policy.to(device).eval().load_state_dict(weights)
-        if learnt is not None and (config.shows_g or (tracks and config.tracks_control)):
-            self.tracker = make_tracker(config, env, device, seed)
-            self.tracker.models.load_state_dict(part(learnt, "control"))
-            n_cells = self.tracker.models.grid.n_cells
-        self.shows_g = config.shows_g
-        self.generator = torch.Generator(device).manual_seed(seed)
-        self.rollout = Rollout(1, n_envs, env.frame_shape, config.policy.stack, 1, device, False, n_cells)
+        """`tracks` False leaves out observers of whose fields the policy sees nothing. `random`: the policy does not
+        play, but the observers are the run's own."""
+        env = self.env = make_game(config, n_envs, device)
+        world, generator = world_of(env, device, seed), torch.Generator(device).manual_seed(seed)
+        names = config.observers if tracks else config.observers_of_policy
+        self.observers = make_observers(
+            config, env, world, names=names if learnt else (), learns=False, with_relation=with_relation
+        )
+        weights = part(learnt or {}, "policy")
+        n_streams = len(weights["value_head.weight"]) if weights else 1
+        self.rollout = make_rollout(config, world, self.observers, 1, n_streams)
+        agent: Agent = RandomAgent(world)
+        if weights and not random:
+            agent = make_agent(config, world, self.rollout, [RewardStream(f"{i}") for i in range(n_streams)], generator)
+            agent.load_policy(weights)
+        for name, observer in self.observers.items():
+            observer.load_state_dict(part(learnt or {}, f"observer.{name}"))
+        self.seed = seed
+        self.collector = Collector(env, self.rollout, list(self.observers.values()), agent, generator)
+        self._clock = Clock()
 
     def begin(self) -> Step:
         step = self.env.reset(self.seed)
-        self.rollout.show(0, step)
-        self._track(0)
+        self.collector.begin(step)
         return step
 
     @torch.no_grad()
     def step(self, greedy: bool = False) -> Step:
-        logits = torch.zeros(self.env.n_envs, self.env.n_actions, device=self.device)
-        if self.policy is not None:
-            extra = as_channel(self.rollout.g[0], self.tracker.models) if self.tracker and self.shows_g else None
-            logits, _ = self.policy(self.rollout.stack(0), extra)
-        clocks = torch.empty_like(logits).exponential_(generator=self.generator)
-        actions = logits.argmax(-1) if greedy else sample(logits, clocks)
-        self.env.send(actions.to(self.env.device))
-        step = self.env.recv()
-        self.rollout.actions[0] = actions
-        self.rollout.show(1, step)
-        self._track(1)
+        """`greedy`: take the likeliest action instead of drawing one."""
+        step = self.collector.step(0, self._clock, greedy=greedy)
         self.rollout.roll()
         return step
 
-    def _track(self, t: int) -> None:
-        if self.tracker is not None:
-            rollout = self.rollout
-            control = self.tracker.step(rollout.stack(t), rollout.actions[0], rollout.first[t], self.with_relation)
-            rollout.judge(rollout.index(t), control.direct, control.g, control.reward)
-            self.control = control
+    @property
+    def actions(self) -> Int[Tensor, "N"]:
+        """Those that led to the newest frame."""
+        return self.rollout.actions[0]
+
+    def field(self, name: str) -> Tensor | None:
+        """What was recorded of the newest frame, if anybody records it."""
+        return self.rollout.fields[name][0] if name in self.rollout.fields else None
 
 
 def play(

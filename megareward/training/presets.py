@@ -11,6 +11,7 @@ from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards.settings import MegaConfig
 from megareward.training.config import TrainConfig
 
+
 def paper(config: TrainConfig) -> TrainConfig:
     """The paper's text, literally: PPO with its published Atari settings, sparsemax, Eq. 10 and 11 as printed."""
     return replace(
@@ -107,10 +108,8 @@ PRESETS = {"plain": plain, "paper": paper, "released": released, "many": many, "
 def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
     """Apply a named preset; `auto` is `mini` for mini games and `plain` for Atari."""
     if preset == "auto":
-        preset = "mini" if config.is_mini else "plain"
+        preset = config.game_row.preset
     if preset not in PRESETS:
         known = ", ".join(["auto", *PRESETS])
         raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")
     return PRESETS[preset](config)
-
-

@@ -18,7 +18,7 @@ from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newe
 from megareward.runs.durable import disk_is_full
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, read_config
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
@@ -37,7 +37,7 @@ def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **ho
     """A new run in a new folder. `env` replaces the game the config names."""
     device = pick_device(config.device)
     trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
-    folder = RunFolder.create(out, config, provenance(device))
+    folder = create(out, config, device)
     train_to_the_end(folder, trainer, **how)
     return folder
 
@@ -45,7 +45,7 @@ def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **ho
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
     """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
     folder = RunFolder.open(path)
-    config = folder.config(warn)
+    config = read_config(folder, warn)
     train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
 
@@ -62,8 +62,8 @@ def train_to_the_end(
     begun, config = time.monotonic(), trainer.config
     if trainer.device.type == "cuda":
         torch.set_num_threads(1)  # the cores belong to the emulator; the arithmetic is elsewhere
-    elif trainer.schedule is not None and trainer.schedule.threaded:
-        torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # one half plays, the other learns control
+    elif any(observer.threaded for observer in trainer.observers.values()):
+        torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # one half plays, in the other observers learn
     folder.lock()
     try:
         with full_disk_explained(folder.path):

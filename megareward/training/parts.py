@@ -1,0 +1,88 @@
+"""The parts of a run, made from its config: games, observers, rollout, agent, collector. Training and playing share it."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from megareward.cuda.streams import CudaStreams
+from megareward.envs.interface import BatchedEnv
+from megareward.envs.make import make_env
+from megareward.observers import build_observer
+from megareward.observers.interface import Context, Observer
+from megareward.ppo.agent import Agent, PPOAgent, RandomAgent
+from megareward.ppo.policy import PolicyInputs
+from megareward.reward_stream import RewardStream
+from megareward.rollout import Rollout
+from megareward.training.collect import Collector
+from megareward.training.config import TrainConfig
+from megareward.training.fast_collect import FastCollector
+from megareward.world import World
+
+
+def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_groups: bool = False) -> BatchedEnv:
+    hide = config.hides_score
+    return make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
+
+
+def world_of(env: BatchedEnv, device: torch.device, seed: int) -> World:
+    return World(env.n_envs, env.n_actions, env.frame_shape, device, seed)
+
+
+def make_observers(
+    config: TrainConfig,
+    env: BatchedEnv,
+    world: World,
+    *,
+    names: Sequence[str] | None = None,
+    streams: CudaStreams | None = None,
+    learns: bool = True,
+    with_relation: bool = False,
+) -> dict[str, Observer]:
+    """Those that the config asks for, or some of them by name."""
+    overlaps = learns and config.overlaps_on(world.device.type)
+    context = Context(world, env, config.control, config.reward, overlaps, streams, learns, with_relation)
+    return {name: build_observer(name, context) for name in (config.observers if names is None else names)}
+
+
+def make_rollout(
+    config: TrainConfig, world: World, observers: dict[str, Observer], steps: int, n_streams: int
+) -> Rollout:
+    """With room for every field that the observers declare; for the game's rewards only if the method uses them."""
+    fields = [field for observer in observers.values() for field in observer.fields]
+    keeps_score = config.spec.uses_score
+    return Rollout(
+        steps, world, config.policy.stack, fields=fields, n_streams=max(n_streams, 1), keeps_score=keeps_score
+    )
+
+
+def make_agent(
+    config: TrainConfig,
+    world: World,
+    rollout: Rollout,
+    streams: Sequence[RewardStream],
+    generator: torch.Generator,
+) -> Agent:
+    spec = config.spec
+    if not spec.trains_policy:
+        return RandomAgent(world)
+    n_skills = config.reward.n_skills if spec.skill else 1
+    inputs = PolicyInputs(config.channels, spec.vectors, spec.skill, n_skills)
+    auxiliary = partial(spec.build_auxiliary, config.reward, world) if spec.has_auxiliary_loss else None
+    return PPOAgent(world, rollout, streams, config.ppo, config.policy, inputs, generator, auxiliary)
+
+
+def make_collector(
+    config: TrainConfig,
+    env: BatchedEnv,
+    rollout: Rollout,
+    observers: dict[str, Observer],
+    agent: Agent,
+    generator: torch.Generator,
+) -> Collector:
+    """The plain one where there is nothing to be fast with."""
+    graphs = rollout.device.type == "cuda" and config.ppo.cuda_graphs
+    watching = list(observers.values())
+    if graphs or env.n_groups > 1:
+        return FastCollector(env, rollout, watching, agent, generator, graphs=graphs)
+    return Collector(env, rollout, watching, agent, generator)
