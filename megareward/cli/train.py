@@ -25,7 +25,7 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
 
     # Every field of TrainConfig is an option. These four are declared again to be parsed in their own way.
     method: tyro.conf.Suppress[str]
-    frames: Count = 200_000
+    frames: Count = TrainConfig.frames
     """Emulator frames to train for, such as 500k or 80M. Atari: 4 per decision."""
     reward: Reward = None  # type: ignore[assignment]
     env: Env = None  # type: ignore[assignment]
@@ -51,7 +51,7 @@ def parse_args(words: list[str]) -> TrainArgs[Any, Any]:
     up before the rest is parsed."""
     method = find_method(words[0])
     defaults: Any = TrainArgs(method=method.name, game=option(words, "game", TrainConfig.game))
-    defaults = with_preset(defaults, option(words, "preset", "auto"))
+    defaults = with_preset(defaults, option(words, "preset", "auto"))  # presets replace fields, so it stays TrainArgs
     return typed_parse(defaults, words[1:], f"train {method.name}")
 
 
