@@ -2,13 +2,11 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
 
 from megareward.analysis.published import published, published_score
 from megareward.errors import RunError, UsageError
@@ -21,34 +19,6 @@ LEDGER = Path("results") / "runs"
 RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari", "atari-long")))
 NEEDED = {"game", "method", "seed", "frames", "score", "curve", "config"}
 CURVE_POINTS = 200
-
-
-@dataclass(frozen=True)
-class AddArgs:
-    """Record a run in the ledger: scores, curve, settings, commit and hardware; no weights."""
-
-    run: tyro.conf.Positional[Path]
-    """Folder of the run."""
-    ledger: Path = LEDGER
-    """Folder of the ledger."""
-
-
-@dataclass(frozen=True)
-class TableArgs:
-    """Tabulate the recorded runs beside published scores."""
-
-    records: tyro.conf.Positional[tuple[Path, ...]] = ()
-    """Records, or folders that hold them. [default: the ledger and the experiments on Atari, under results/]"""
-
-
-def command(words: list[str], parse: Callable[..., Any]) -> int:
-    if words and words[0] == "add":
-        args = parse(AddArgs, words[1:], "results add")
-        print(f"Wrote {add_run(args.run, args.ledger)}.")
-        return 0
-    args = parse(TableArgs, words, "results")
-    print(table(read_records(args.records or usual_records())))
-    return 0
 
 
 def add_run(path: Path, ledger: Path = LEDGER) -> Path:

@@ -1,1 +1,1 @@
-"""Measurements of speed, as commands."""
+"""Measurements of speed; `megareward bench` is their command."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.results import write_summary
-from megareward.audit.command import AuditArgs, audit
+from megareward.audit.run_audit import audit_run
 from megareward.experiments.plans import Cell
 from megareward.experiments.runner import is_done, record_path
 from megareward.progress import Bar
+from megareward.training.run import pick_device
 
 Say = Callable[[str], None]
 
@@ -25,8 +26,13 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
     for n, cell in enumerate(left, 1):
         if cell in gone:
             continue
-        args = AuditArgs(runs=(), cache=runs / "audit-truth")
-        found = audit(args, runs / cell.name, Bar("steps branched"), lambda text: print(text, file=sys.stderr))
+        found = audit_run(
+            runs / cell.name,
+            cache=runs / "audit-truth",
+            device=pick_device("auto"),
+            warn=lambda text: print(text, file=sys.stderr),
+            progress=Bar("steps branched"),
+        )
         write_summary(read(results, cell) | {"audit": found}, record_path(results, cell))
         scores = found["scores"]
         say(

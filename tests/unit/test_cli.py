@@ -1,5 +1,6 @@
 """The command line: quick help, one clear sentence for every mistake, and the right exit status."""
 
+import importlib
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +18,7 @@ import pytest
 import torch
 
 from megareward import __version__, cli
-from megareward.cli import main
+from megareward.cli import main, methods, train
 from megareward.ppo.update import PPO
 from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS, Method
@@ -24,6 +26,8 @@ from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.settings import NoSettings
 from megareward.runs.checkpoint import list_checkpoints, load_newest
 from megareward.runs.folder import RunFolder
+from megareward.training import run
+from megareward.training.config import TrainConfig, with_preset
 
 TINY = ["--preset", "debug", "--device", "cpu", "--no-tensorboard"]
 FRAMES = 24
@@ -76,6 +80,9 @@ QUICK = [
 ]
 
 
+HEAVY = {"torch", "ale_py", "gymnasium", "matplotlib"}
+
+
 @pytest.mark.parametrize("words", QUICK)
 def test_help_and_lists_answer_within_a_second_and_without_torch(words):
     """A second of the processor: what else the machine does is not the program's fault."""
@@ -83,7 +90,7 @@ def test_help_and_lists_answer_within_a_second_and_without_torch(words):
         "import sys\nfrom megareward.cli import main\n"
         f"try: status = main({words.split()!r})\n"
         "except SystemExit as ending: status = ending.code or 0\n"
-        "heavy = {'torch', 'ale_py', 'gymnasium', 'matplotlib'} & set(sys.modules)\n"
+        f"heavy = {HEAVY | ({'tyro', 'numpy'} if words == '--help' else set())} & set(sys.modules)\n"
         "sys.exit(status or (f'imported {heavy}' if heavy else 0))"
     )
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -104,6 +111,12 @@ def test_the_usage_names_every_command(capsys):
     main(["--help"])
     usage = capsys.readouterr().out
     assert all(re.search(rf"^  {command}\b", usage, re.MULTILINE) for command in cli.COMMANDS)
+
+
+def test_every_command_has_a_file_of_its_own():
+    assert len(set(cli.COMMANDS.values())) == len(cli.COMMANDS)
+    for module in cli.COMMANDS.values():
+        assert callable(importlib.import_module(module).command)
 
 
 def test_the_version_is_told(capsys):
@@ -134,6 +147,33 @@ def test_help_of_training_shows_the_settings_of_method_game_and_preset(capsys):
     for option in ("--reward.clip", "--env.sticky", "--ppo.n-envs", "--frames"):
         assert option in out
     assert "(default: 128)" in out  # environments of the preset `many`
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("preset", ["auto", "paper", "debug"])
+def test_without_options_the_config_is_that_of_the_preset(method, preset):
+    args = train.parse_args([method, "--game", "Pong", f"--preset={preset}"])
+    assert args.config() == with_preset(TrainConfig(method, "pong"), preset)
+    assert type(args.config()) is TrainConfig
+
+
+def test_every_setting_of_a_run_but_the_method_is_an_option(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "mega", "--help"])
+    out = capsys.readouterr().out
+    for field in fields(TrainConfig):
+        assert (f"--{field.name.replace('_', '-')}" in out) == (field.name != "method"), field.name
+
+
+def test_the_run_to_start_from_is_passed_on_and_is_no_setting(monkeypatch):
+    calls = []
+    monkeypatch.setattr(run, "start", lambda config, out, **how: calls.append((config, how)))
+    assert main(["train", "extrinsic", "--quiet", "--from", "runs/before"]) == 0
+    assert main(["train", "extrinsic", "--quiet"]) == 0
+    (one, how), (other, usual) = calls
+    assert one == other
+    assert how == usual | {"start_from": Path("runs/before")}
+    assert "start_from" not in usual
 
 
 # Mistakes in the words -----------------------------------------------------------------------------------------------
@@ -209,7 +249,7 @@ def test_a_mistake_of_ours_is_called_one_and_ends_with_status_1(monkeypatch, cap
     def broken(words: list[str]) -> int:
         return {}["missing"]
 
-    monkeypatch.setitem(cli.COMMANDS, "methods", broken)
+    monkeypatch.setattr(methods, "command", broken)
     assert main(["methods"]) == 1
     assert (
         capsys.readouterr().err

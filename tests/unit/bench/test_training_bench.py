@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from megareward.bench.command import BenchTrainArgs, bench_config
 from megareward.bench.emulator import play_randomly, sweep_emulator
+from megareward.bench.settings import bench_config
 from megareward.bench.table import markdown
 from megareward.bench.training import NAMES, Measured, host_mib, measure_growth, measure_training
 from megareward.envs.groups import Groups
@@ -88,10 +88,10 @@ def test_a_sweep_of_a_mini_game_ignores_threads_and_groups():
     assert all(r["frames_per_s"] > 0 for r in records)
 
 
-def test_options_of_the_command_reach_the_config():
-    config = bench_config(BenchTrainArgs(method="mega", n_envs=64, groups=2, threads=3, overlap="off"))
+def test_the_measured_config_is_a_preset_with_other_sizes():
+    config = bench_config("mega", "breakout", n_envs=64, groups=2, threads=3, overlap="off")
     assert (config.ppo.n_envs, config.env.groups, config.env.threads, config.control.overlap) == (64, 2, 3, "off")
-    plain = bench_config(BenchTrainArgs(method="mega", groups=2, plain=True))
+    plain = bench_config("mega", "breakout", groups=2, plain=True)
     assert (plain.env.groups, plain.ppo.cuda_graphs) == (1, False)
     assert replace(config, env=plain.env).game == "breakout"
 

@@ -9,6 +9,7 @@ import torch
 
 from megareward.bench import control as bench
 from megareward.bench import control_variants as variants
+from megareward.cli import main
 from megareward.control.config import RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.rtm import RTM
@@ -66,20 +67,8 @@ def test_an_unknown_variant_is_refused_with_a_hint():
 
 @pytest.mark.slow
 def test_the_command_writes_its_rows_as_json(tmp_path):
-    bench.main(
-        [
-            "--batch",
-            "2",
-            "--envs",
-            "2",
-            "--seconds",
-            "0.1",
-            "--variants",
-            "plain,once-attended",
-            "--json",
-            str(tmp_path / "out.json"),
-        ]
-    )
+    words = "bench control --batch 2 --envs 2 --seconds 0.1 --variants plain,once-attended --json"
+    assert main([*words.split(), str(tmp_path / "out.json")]) == 0
     rows = json.loads((tmp_path / "out.json").read_text())["rows"]
     assert [(r["what"], r["variant"]) for r in rows[-2:]] == [("train", "plain"), ("train", "once-attended")]
     assert all(r["us_per_transition"] > 0 for r in rows)

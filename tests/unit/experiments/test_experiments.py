@@ -2,10 +2,11 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
-from megareward.audit.command import AuditArgs
+from megareward.audit.run_audit import audit_run
 from megareward.cli import main
 from megareward.experiments import audits, runner
 from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
@@ -62,7 +63,7 @@ def test_maps_are_learnt_from_the_same_random_games():
 
 
 def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
-    monkeypatch.setattr(audits, "AuditArgs", lambda runs, cache: AuditArgs(runs, None, "random", 4, 12, 2, cache=cache))
+    monkeypatch.setattr(audits, "audit_run", partial(audit_run, lags=4, frames=12, episodes=2))
     cell = tiny("default", "mega", 0)
     runs, results = tmp_path / "runs", tmp_path / "results"
     assert runner.run_all([cell], runs, results, 1, str) == []

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from megareward.cli import play
-from megareward.cli import main
+from megareward.cli import main, play, watch
 from megareward.training.run import start
-from megareward.viewer import command, video
+from megareward.viewer import video
 from tests.seams.small_runs import QUIET, small
 
 SHORT = ["--steps", "30", "--device", "cpu"]
@@ -33,7 +32,7 @@ def test_watch_leaves_a_page_and_its_picture_in_the_run_and_a_clip_where_asked(t
 
 
 def test_watch_writes_elsewhere_if_told_and_warns_of_a_large_page(trained, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "LARGE", 0.001)
+    monkeypatch.setattr(watch, "LARGE", 0.001)
     assert main(["watch", str(trained), *SHORT, "--out", str(tmp_path / "talk.html")]) == 0
     assert "fewer --steps make it smaller" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["talk.html", "talk.png"]
@@ -90,7 +89,7 @@ def test_play_ends_with_the_place_of_its_report(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(play, "EPISODES", 2)
     monkeypatch.setattr(play, "with_preset", lambda config, preset: small("mega", frames=600))
-    assert play.main() == 0
+    assert main(["play"]) == 0
     assert {"curve.png", "control.png", "watch.html"} <= {file.name for file in (tmp_path / "runs" / "play").iterdir()}
     report = tmp_path / "runs" / "play" / "report.html"
     assert capsys.readouterr().out.splitlines()[-1] == f"The report, for any browser: {report.as_uri()}"

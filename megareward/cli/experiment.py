@@ -1,15 +1,13 @@
-"""`megareward experiment NAME`: make the runs, then the table."""
+"""`megareward experiment NAME`."""
 
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tyro
 
+from megareward.cli.parsing import parse
 from megareward.errors import RunError, UsageError
-from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment, matching
+from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,8 @@ class ExperimentArgs:
     """Where records and tables are kept."""
 
 
-def command(words: list[str], parse: Callable[..., Any]) -> int:
-    args = parse(ExperimentArgs, words, "experiment")
+def command(words: list[str]) -> int:
+    args: ExperimentArgs = parse(ExperimentArgs, words, "experiment")
     if not args.name:
         for experiment in EXPERIMENTS.values():
             print(f"{experiment.name:12} {len(experiment.cells()):4} runs  {experiment.question}")
@@ -48,28 +46,19 @@ def command(words: list[str], parse: Callable[..., Any]) -> int:
             raise UsageError(f"--{option} is {value}; it must be at least 1.")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}; use 0 (one per core) or more.")
-    from megareward.experiments.runner import is_done, run_all
-    from megareward.experiments.table import markdown
+    from megareward.experiments.make import make_experiment
 
-    experiment = find_experiment(args.name)
-    cells = experiment.cells(args.frames, args.seeds, args.device)
-    chosen = list(matching(cells, args.only))
-    if not chosen:
-        raise UsageError(f"--only {args.only} matches no run of {args.name}; one is called {cells[0].name}.")
-    results = args.results / experiment.name
-    results.mkdir(parents=True, exist_ok=True)
-    failed = []
-    if not args.table:
-        runs = args.runs / experiment.name
-        failed = run_all(chosen, runs, results, args.jobs or os.cpu_count() or 1, whole_games=experiment.whole_games)
-        if experiment.is_audit:
-            from megareward.experiments.audits import audit_all
-
-            for cell in audit_all(chosen, runs, results):
-                print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
-    text = markdown(experiment, cells, results)
-    (results / "table.md").write_text(text)
-    print(f"\n{text}\nWrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
+    failed = make_experiment(
+        find_experiment(args.name),
+        seeds=args.seeds,
+        frames=args.frames,
+        device=args.device,
+        only=args.only,
+        jobs=args.jobs,
+        table_only=args.table,
+        runs=args.runs,
+        results=args.results,
+    )
     if failed:
         raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
     return 0

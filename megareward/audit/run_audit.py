@@ -1,0 +1,122 @@
+"""Audit one run: is what it believes to control under control?"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from megareward.audit.learnt import learnt_maps
+from megareward.audit.record import Plan, find_truth
+from megareward.audit.scores import score
+from megareward.control.models import ControlModels
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.make import make_env
+from megareward.errors import UsageError
+from megareward.runs.checkpoint import part
+from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
+from megareward.training.config import TrainConfig, env_config_class
+from megareward.training.evaluate import newest_tensors
+
+
+def audit_run(
+    run: Path,
+    *,
+    game: str | None = None,
+    policy: Literal["random", "trained"] = "random",
+    lags: int = 64,
+    frames: int = 300,
+    episodes: int = 8,
+    seed: int = 2_000_000,
+    cache: Path | None = None,
+    processes: int = 0,
+    device: torch.device,
+    warn: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> dict[str, Any]:
+    """Score a run's control maps against the truth, which is found by branching the game.
+
+    run: the folder that training wrote; the newest checkpoint in it is audited.
+    game: another game with as many actions. If None, the run's own.
+    policy: who plays the episodes, uniformly random actions or the run's own policy.
+    lags: steps for which the effect of an action is followed.
+    frames, episodes, seed: decisions per episode (it may end before), how many, and the seed of the games.
+    cache: folder of the truth, which is found once. If None, `audit-truth` beside the run.
+    processes: workers that branch Atari games; 0 is one per core.
+    device: where the control models run.
+
+    Returns the scores and what they are of, and writes the same into the run's folder as audit-POLICY.json.
+    """
+    folder = RunFolder.open(run)
+    config = folder.config(warn)
+    check_models(config, run)
+    if game is not None:
+        config = on_game(config, game)
+    if isinstance(config.env, AtariConfig) and config.env.sticky:
+        warn(f"{run} was trained with sticky actions ({config.env.sticky:g}); the audit plays without them.")
+    begun = time.monotonic()
+    plan = Plan(policy, episodes, frames, lags, seed)
+    learnt, trained_frames = newest_tensors(folder, warn)
+    models = load_models(config, learnt, device, run)
+    cache = cache or run.absolute().parent / "audit-truth"
+    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress)
+    found = time.monotonic()
+    latent = config.control.latent
+    scores = score(truth, learnt_maps(models, truth), latent.rho, latent.clip)
+    record = {
+        "run": run.absolute().name,
+        "game": config.game,
+        "method": config.method,
+        "seed": config.seed,
+        "trained_frames": trained_frames,
+        "policy": policy,
+        "episodes": len(truth.episodes),
+        "steps": sum(len(episode.actions) for episode in truth.episodes),
+        "lags": lags,
+        "scores": scores.as_dict(),
+        "control": folder.record()["config"]["control"],
+        "env": truth.about["env"],
+        "truth": os.path.relpath(path, run),
+        "seconds": {"truth": round(found - begun, 1), "scores": round(time.monotonic() - found, 1)},
+        "provenance": provenance(device),
+    }
+    (run / f"audit-{policy}.json").write_text(json.dumps(record, indent=1) + "\n")
+    return record
+
+
+def check_models(config: TrainConfig, run: Path) -> None:
+    if not config.tracks_control:
+        raise UsageError(
+            f"{run} was trained with '{config.method}' and has no control models to audit; "
+            "use a run that tracks control, such as one of 'mega'."
+        )
+    if config.uses_oracle:
+        raise UsageError(f"{run} was trained with an oracle: its maps are the truth, and there is nothing to audit.")
+
+
+def on_game(config: TrainConfig, game: str) -> TrainConfig:
+    """The same run on another game, with that game's default settings."""
+    moved = TrainConfig(config.method, game)
+    if moved.game == config.game:
+        return config
+    return replace(config, game=moved.game, env=env_config_class(moved.game)())
+
+
+def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path) -> ControlModels:
+    """The run's control models, if they can see and name what this game shows and does."""
+    env = make_env(config.game, 1, config.env, hide_score=config.hides_score, device=device)
+    models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
+    env.close()
+    try:
+        models.load_state_dict(part(learnt, "control"))
+    except RuntimeError as mismatch:
+        raise UsageError(
+            f"The control models of {run} do not fit {config.game} with its {env.n_actions} actions and frames of "
+            f"{env.frame_shape[0]}x{env.frame_shape[1]}; choose a --game like the run's own."
+        ) from mismatch
+    return models

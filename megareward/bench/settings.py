@@ -1,0 +1,33 @@
+"""The config of a run whose speed is measured."""
+
+from dataclasses import replace
+from typing import Literal
+
+from megareward.envs.atari_config import AtariConfig
+from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+
+
+def bench_config(
+    method: str,
+    game: str,
+    preset: str = "many",
+    *,
+    n_envs: int | None = None,
+    groups: int | None = None,
+    threads: int = 0,
+    overlap: Literal["auto", "on", "off"] = "auto",
+    plain: bool = False,
+) -> TrainConfig:
+    """A preset with other numbers of environments, groups of them and emulator threads (the last two: Atari only).
+
+    If None, the preset's. `threads` are per group, 0 is one per core; `overlap` says whether control models learn
+    while the next rollout is collected; `plain` switches off all that is only fast.
+    """
+    config = with_preset(TrainConfig(method=method, game=game), preset)
+    config = replace(config, control=replace(config.control, overlap=overlap))
+    if n_envs is not None:
+        config = replace(config, ppo=replace(config.ppo, n_envs=n_envs))
+    if isinstance(config.env, AtariConfig):
+        groups = config.env.groups if groups is None else groups
+        config = replace(config, env=replace(config.env, threads=threads, groups=groups))
+    return without_fast_paths(config) if plain else config

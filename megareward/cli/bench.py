@@ -1,0 +1,249 @@
+"""`megareward bench WHAT`: every measurement of speed is a command that anyone can repeat."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from megareward.bench.settings import bench_config
+from megareward.cli.parsing import Device, option, parse
+from megareward.errors import UsageError, suggestion
+
+
+@dataclass(frozen=True)
+class EmulatorArgs:
+    """Frames per second of the environments alone, under random actions."""
+
+    game: str = "breakout"
+    n_envs: tuple[int, ...] = (8, 32, 128)
+    """Numbers of environments to try."""
+    threads: tuple[int, ...] = (0,)
+    """Numbers of emulator threads to try; 0 is one per core. Mini games have none."""
+    groups: tuple[int, ...] = (1,)
+    """Numbers of groups to try; all are kept busy, each with its own threads. Mini games have none."""
+    seconds: float = 5.0
+    """Length of each measurement."""
+    device: Device = "auto"
+    """Where mini games are played; Atari games always run on the CPU."""
+    json: Path | None = None
+    """Also write the records into this file."""
+
+
+def emulator(words: list[str]) -> None:
+    args: EmulatorArgs = parse(EmulatorArgs, words, "bench emulator")
+    from megareward.bench.emulator import sweep_emulator
+    from megareward.training.run import pick_device
+
+    records = []
+    sizes = (args.n_envs, args.threads, args.groups)
+    for record in sweep_emulator(args.game, *sizes, args.seconds, pick_device(args.device)):
+        records.append(record)
+        print(
+            f"{record['game']:16} {record['n_envs']:7} environments {record['threads']:3} threads "
+            f"{record['groups']:3} groups {record['frames_per_s']:14,.0f} frames/s",
+            flush=True,
+        )
+    write_json(args.json, records)
+
+
+@dataclass(frozen=True)
+class TrainArgs:
+    """Frames per second of training and of the emulator alone, by turns in the same process."""
+
+    game: str = "breakout"
+    method: str = "extrinsic"
+    preset: str = "many"
+    n_envs: int | None = None
+    """[default: the preset's]"""
+    groups: int | None = None
+    """Groups of environments that take turns; Atari only. [default: the preset's]"""
+    overlap: Literal["auto", "on", "off"] = "auto"
+    """Whether control models learn while the next rollout is collected. auto: on a GPU."""
+    plain: bool = False
+    """Switch off all that is only fast."""
+    threads: int = 0
+    """Emulator threads of each group; 0 is one per core."""
+    seconds: float = 20.0
+    """Length of the training that is timed; the emulator alone gets as long."""
+    device: Device = "auto"
+    json: Path | None = None
+    """Also write the record into this file."""
+
+
+def train(words: list[str]) -> None:
+    args: TrainArgs = parse(TrainArgs, words, "bench train")
+    config = bench_config(
+        args.method,
+        args.game,
+        args.preset,
+        n_envs=args.n_envs,
+        groups=args.groups,
+        threads=args.threads,
+        overlap=args.overlap,
+        plain=args.plain,
+    )
+    from megareward.bench.training import measure_training
+    from megareward.training.run import pick_device
+
+    speed = measure_training(config, pick_device(args.device), args.seconds)
+    print(speed)
+    write_json(args.json, speed.as_dict())
+
+
+@dataclass(frozen=True)
+class GrowthArgs:
+    """What more environments, finer grids and larger networks cost: one at a time, the others as in the preset."""
+
+    game: str = "breakout"
+    method: str = "mega"
+    preset: str = "many"
+    n_envs: tuple[int, ...] = (8, 32, 128, 256, 512, 1024)
+    """Numbers of environments to try. An Atari environment takes about 0.2 s to build."""
+    grids: tuple[int, ...] = (2, 4, 7)
+    """Rows, and columns, of the control map to try."""
+    features: tuple[int, ...] = (256, 1024)
+    """Sizes of RTM's codes to try."""
+    groups: int | None = None
+    overlap: Literal["auto", "on", "off"] = "auto"
+    plain: bool = False
+    threads: int = 0
+    seconds: float = 10.0
+    """Of training for each setting."""
+    device: Device = "auto"
+    json: Path | None = None
+    """Also write the records into this file, after each setting anew."""
+
+
+def growth(words: list[str]) -> None:
+    args: GrowthArgs = parse(GrowthArgs, words, "bench growth")
+    config = bench_config(
+        args.method,
+        args.game,
+        args.preset,
+        groups=args.groups,
+        threads=args.threads,
+        overlap=args.overlap,
+        plain=args.plain,
+    )
+    from megareward.bench.training import measure_growth
+    from megareward.training.run import pick_device
+
+    records = []
+    sizes = (args.n_envs, args.grids, args.features)
+    for speed in measure_growth(config, pick_device(args.device), args.seconds, *sizes):
+        print(speed, flush=True)
+        records.append(speed.as_dict())
+        write_json(args.json, records)
+
+
+@dataclass(frozen=True)
+class ControlArgs:
+    """Microseconds per transition of the control models: the paper's plain form and ours, side by side in one run."""
+
+    device: str = "cpu"
+    batch: tyro.conf.UseAppendAction[tuple[int, ...]] = ()
+    """Transitions per gradient step; may be given several times. [default: 256 and 1024 on a GPU, 16 on a CPU]"""
+    envs: int | None = None
+    """Environments per step of inference. [default: 256 on a GPU, 16 on a CPU]"""
+    seconds: float | None = None
+    """Of each measurement. [default: 0.5 on a GPU, 4 on a CPU]"""
+    variants: str = ""
+    """all, or names from bench/control_variants.py separated by commas: plain,once,dense-fused."""
+    budget: float = 170.0
+    """Seconds after which torch.compile is left out."""
+    profile: bool = False
+    """Show where the time of the fastest training step goes. [default: on a GPU]"""
+    threads: int | None = None
+    """CPU threads."""
+    json: Path | None = None
+    """Also write everything into this file."""
+
+
+def control(words: list[str]) -> None:
+    defaults = ControlArgs(profile=option(words, "device", "cpu").startswith("cuda"))
+    args: ControlArgs = parse(ControlArgs, words, "bench control", default=defaults)
+    import torch
+
+    from megareward.bench.control import bench_control
+    from megareward.bench.control_variants import VARIANTS
+
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    record = bench_control(
+        args.device,
+        args.batch,
+        args.envs,
+        tuple(VARIANTS) if args.variants == "all" else tuple(name for name in args.variants.split(",") if name),
+        args.seconds,
+        args.budget,
+        args.profile,
+    )
+    write_json(args.json, record)
+
+
+@dataclass(frozen=True)
+class WrapperArgs:
+    """Overhead of the Gymnasium wrapper: steps per second with and without it, under random actions."""
+
+    game: str = "mini-pong"
+    methods: tuple[str, ...] = ("count", "rnd", "mega")
+    n_envs: int = 8
+    seconds: float = 5.0
+    """Length of each measurement."""
+    device: Device = "auto"
+    """Of the reward's models, and of mini games."""
+    json: Path | None = None
+    """Also write the records into this file."""
+
+
+def wrapper(words: list[str]) -> None:
+    args: WrapperArgs = parse(WrapperArgs, words, "bench wrapper")
+    from megareward.bench.wrapper import measure_wrapper
+    from megareward.training.run import pick_device
+
+    records = []
+    for record in measure_wrapper(args.game, args.methods, args.n_envs, args.seconds, pick_device(args.device)):
+        records.append(record)
+        print(record)
+    write_json(args.json, [record.as_dict() for record in records])
+
+
+@dataclass(frozen=True)
+class TableArgs:
+    """Print all records of a folder as one table."""
+
+    folder: Path = Path("results/bench")
+
+
+def table(words: list[str]) -> None:
+    args: TableArgs = parse(TableArgs, words, "bench table")
+    from megareward.bench.table import markdown
+
+    print(markdown(args.folder))
+
+
+def write_json(path: Path | None, record: Any) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record, indent=1) + "\n")
+
+
+BENCHES: dict[str, Callable[[list[str]], None]] = {
+    "emulator": emulator,
+    "train": train,
+    "growth": growth,
+    "control": control,
+    "wrapper": wrapper,
+    "table": table,
+}
+
+
+def command(words: list[str]) -> int:
+    if not words or words[0] not in BENCHES:
+        what = f"There is no benchmark '{words[0]}'.{suggestion(words[0], BENCHES)} " if words else ""
+        raise UsageError(f"{what}`megareward bench WHAT ...` measures: {', '.join(BENCHES)}.")
+    BENCHES[words[0]](words[1:])
+    return 0

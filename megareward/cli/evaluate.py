@@ -1,0 +1,47 @@
+"""`megareward eval RUN`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from megareward.cli.parsing import Device, parse, warn
+from megareward.progress import Bar
+from megareward.quantities import count
+
+
+@dataclass(frozen=True)
+class EvalArgs:
+    """Play whole games with the newest checkpoint of a run, under the protocol it was trained with."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    episodes: int = 50
+    seed: int = 1_000_000
+    """Of the games and of the policy's random numbers; far from the seeds of training."""
+    greedy: bool = False
+    """Take the likeliest action instead of drawing one."""
+    device: Device = "auto"
+
+
+def command(words: list[str]) -> int:
+    args: EvalArgs = parse(EvalArgs, words, "eval")
+    from megareward.training.evaluate import evaluate_run
+    from megareward.training.run import pick_device
+
+    result = evaluate_run(
+        args.run,
+        args.episodes,
+        seed=args.seed,
+        greedy=args.greedy,
+        device=pick_device(args.device),
+        warn=warn,
+        progress=Bar("games"),
+    )
+    low, high = min(result.scores), max(result.scores)
+    cut = f", {result.cut} of them cut by the time limit" if result.cut else ""
+    print(
+        f"{result.mean:.4g} +- {result.standard_error:.2g} (mean and standard error of {len(result.scores)} games, "
+        f"from {low:g} to {high:g}{cut}) at {count(result.frames)} frames of training"
+    )
+    return 0

@@ -1,0 +1,101 @@
+"""`megareward figure NAME`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import tyro
+
+from megareward.cli.parsing import Device, parse, warn
+from megareward.errors import UsageError, suggestion
+from megareward.progress import Bar
+
+USAGE = """usage: megareward figure NAME [OPTIONS]
+
+case-study --run RUN   the paper's case study: frames, direct control, g, reward
+curves [RECORD...]     score against frames for recorded runs, beside published scores
+
+`megareward figure NAME --help` explains one."""
+
+
+@dataclass(frozen=True)
+class CaseStudyArgs:
+    """Draw the paper's case study for a run, as PNG and PDF: frames, direct control, g, reward."""
+
+    run: Path
+    """Folder of the run."""
+    out: Path | None = None
+    """The pictures; the suffix is put on. [default: RUN/case-study]"""
+    columns: int = 11
+    """Frames side by side (paper: 11)."""
+    every: int = 1
+    """Steps between two frames; each bar shows what was earned since the frame before."""
+    start: int | None = None
+    """First step. [default: where most is earned]"""
+    steps: int = 1000
+    """Decisions to record, from which the moment is chosen."""
+    policy: Literal["trained", "random"] = "trained"
+    """Who plays."""
+    audited: bool = False
+    """Choose from the episodes of `megareward audit RUN --policy POLICY`; the truth gets rows of its own."""
+    greedy: bool = False
+    seed: int = 1
+    device: Device = "auto"
+
+
+@dataclass(frozen=True)
+class CurvesArgs:
+    """Draw score against frames for recorded runs, as PNG and PDF: a panel per game, published scores beside them."""
+
+    records: tyro.conf.Positional[tuple[Path, ...]] = ()
+    """Records, or folders that hold them. [default: those that `megareward results` shows]"""
+    game: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """Only this game; may be given several times. [default: all that have records]"""
+    out: Path = Path("curves")
+    """The pictures; the suffix is put on."""
+
+
+def draw_case_study(words: list[str]) -> list[Path]:
+    args: CaseStudyArgs = parse(CaseStudyArgs, words, "figure case-study")
+    from megareward.training.run import pick_device
+    from megareward.viewer.figure import case_study
+    from megareward.viewer.watch import record
+
+    recording = record(
+        args.run,
+        steps=args.steps,
+        policy=args.policy,
+        audited=args.audited,
+        greedy=args.greedy,
+        seed=args.seed,
+        device=pick_device(args.device),
+        warn=warn,
+        progress=Bar("steps played"),
+    )
+    out = args.out or args.run / "case-study"
+    return case_study(recording, out, columns=args.columns, every=args.every, start=args.start)
+
+
+def draw_score_curves(words: list[str]) -> list[Path]:
+    args: CurvesArgs = parse(CurvesArgs, words, "figure curves")
+    from megareward.analysis.results import read_records, usual_records
+    from megareward.viewer.curves import choose, draw_curves
+
+    return draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)
+
+
+FIGURES = {"case-study": draw_case_study, "curves": draw_score_curves}
+
+
+def command(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        if not {"-h", "--help"} & set(words):
+            raise UsageError(f"Which figure? `megareward figure NAME`; figures: {', '.join(FIGURES)}.")
+        print(USAGE)
+        return 0
+    if words[0] not in FIGURES:
+        raise UsageError(
+            f"There is no figure '{words[0]}'.{suggestion(words[0], FIGURES)} Figures: {', '.join(FIGURES)}."
+        )
+    print(f"Drew {' and '.join(map(str, FIGURES[words[0]](words[1:])))}.")
+    return 0

@@ -1,0 +1,41 @@
+"""`megareward report RUN...`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from megareward.cli.parsing import Device, parse, warn
+from megareward.progress import Bar
+
+
+@dataclass(frozen=True)
+class ReportArgs:
+    """Write one HTML page about a run, or about several side by side. Seeds of one experiment become one line."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of the runs."""
+    out: Path | None = None
+    """The page. [default: RUN/report.html; of several runs, report.html in the folder that holds them]"""
+    watch: bool = False
+    """First make the case study of every run that has none."""
+    steps: int = 1000
+    """Of --watch: decisions to record."""
+    device: Device = "auto"
+    """Of --watch."""
+
+
+def command(words: list[str]) -> int:
+    args: ReportArgs = parse(ReportArgs, words, "report")
+    from megareward.viewer.report import PAGE, write_report
+
+    if args.watch:
+        from megareward.training.run import pick_device
+        from megareward.viewer.watch import record, write_watch
+
+        for run in args.runs:
+            if not (run / PAGE).exists():
+                device = pick_device(args.device)
+                write_watch(record(run, steps=args.steps, device=device, warn=warn, progress=Bar("steps played")), run)
+    print(f"Wrote {write_report(args.runs, args.out)}.")
+    return 0

@@ -1,0 +1,29 @@
+"""`megareward resume RUN`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from megareward.cli.parsing import Device, parse
+from megareward.cli.run_options import RunOptions, print_summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumeArgs(RunOptions):
+    """Continue a run from its newest whole checkpoint."""
+
+    run: tyro.conf.Positional[Path]
+    """Folder of the run."""
+    device: Device | None = None
+    """Move the run to another device. [default: as it was started]"""
+
+
+def command(words: list[str]) -> int:
+    args: ResumeArgs = parse(ResumeArgs, words, "resume")
+    from megareward.training.run import resume
+
+    folder = resume(args.run, device=args.device, **args.keywords())
+    if not args.quiet:
+        print_summary(folder.path)
+    return 0

@@ -1,0 +1,89 @@
+"""`megareward train METHOD`."""
+
+import inspect
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from megareward.cli.parsing import Count, option, parse
+from megareward.cli.run_options import RunOptions, print_summary
+from megareward.envs.atari_config import AtariConfig
+from megareward.envs.mini import MiniConfig
+from megareward.errors import UsageError
+from megareward.rewards import METHODS, find_method
+from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+
+Reward = TypeVar("Reward")
+Env = TypeVar("Env", bound=AtariConfig | MiniConfig)
+
+
+@dataclass(frozen=True)
+class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
+    """Train an agent. The run's folder holds everything: settings, logs, scores, checkpoints."""
+
+    # Every field of TrainConfig is an option. These four are declared again to be parsed in their own way.
+    method: tyro.conf.Suppress[str]
+    frames: Count = TrainConfig.frames
+    """Emulator frames to train for, such as 500k or 80M. Atari: 4 per decision."""
+    reward: Reward = None  # type: ignore[assignment]
+    env: Env = None  # type: ignore[assignment]
+
+    out: Path | None = None
+    """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
+    preset: str = "auto"
+    """auto (mini games: mini; Atari: plain), plain, paper, released, many, mini, debug. Other options override it."""
+    start_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
+    """Start from the policy of another run: its trunk and action head; value heads, optimiser and schedule are
+    fresh."""
+    plain: bool = False
+    """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
+
+    def config(self) -> TrainConfig:
+        """What is trained, without how the run is made."""
+        config = TrainConfig(**{field.name: getattr(self, field.name) for field in fields(TrainConfig)})
+        return without_fast_paths(config) if self.plain else config
+
+
+def parse_args(words: list[str]) -> TrainArgs[Any, Any]:
+    """The first word is the method. It, the game and the preset decide the other defaults, so these three are looked
+    up before the rest is parsed."""
+    method = find_method(words[0])
+    defaults: Any = TrainArgs(method=method.name, game=option(words, "game", TrainConfig.game))
+    defaults = with_preset(defaults, option(words, "preset", "auto"))  # presets replace fields, so it stays TrainArgs
+    return typed_parse(defaults, words[1:], f"train {method.name}")
+
+
+def typed_parse(defaults: TrainArgs[Any, Any], words: list[str], command: str) -> TrainArgs[Any, Any]:
+    """Parse with the settings that this method and this game have."""
+    reward, env = described(type(defaults.reward)), described(type(defaults.env))
+    args: TrainArgs[Any, Any] = parse(TrainArgs[reward, env], words, command, default=defaults)  # type: ignore[valid-type]
+    return args
+
+
+def described(settings: type) -> Any:
+    """In the help, a group of settings is headed by the docstring of their own class, not by that of the field."""
+    return Annotated[settings, tyro.conf.arg(help=inspect.getdoc(settings))]
+
+
+def command(words: list[str]) -> int:
+    if not words or words[0].startswith("-"):
+        if not {"-h", "--help"} & set(words):
+            raise UsageError(f"Which method? `megareward train METHOD ...`; methods: {', '.join(METHODS)}.")
+        typed_parse(TrainArgs("random", env=AtariConfig()), words, "train METHOD")  # it has no settings of its own
+        return 0
+    args = parse_args(words)
+    config = args.config()
+
+    from megareward.runs.folder import free_name
+    from megareward.training.run import start
+
+    out = args.out or free_name(Path("runs") / f"{config.game}-{config.method}-s{config.seed}")
+    how = args.keywords()
+    if args.start_from is not None:
+        how["start_from"] = args.start_from
+    folder = start(config, out, **how)
+    if not args.quiet:
+        print_summary(folder.path)
+    return 0

@@ -1,0 +1,50 @@
+"""Make an experiment: its runs, their audits where it asks for them, and its table."""
+
+import os
+from pathlib import Path
+
+from megareward.errors import UsageError
+from megareward.experiments.plans import Cell, Device, Experiment, matching
+from megareward.experiments.runner import is_done, run_all
+from megareward.experiments.table import markdown
+
+
+def make_experiment(
+    experiment: Experiment,
+    *,
+    seeds: int | None = None,
+    frames: int | None = None,
+    device: Device = "cpu",
+    only: str = "",
+    jobs: int = 0,
+    table_only: bool = False,
+    runs: Path,
+    results: Path,
+) -> list[Cell]:
+    """Make every run that is not recorded yet, record it, write the table and print it. Returns the runs that failed.
+
+    seeds, frames: in place of the experiment's own, if not None.
+    device: where runs that are still to be made train.
+    only: words separated by commas; runs are made only if their names contain all of them.
+    jobs: runs at a time, each a process of its own; 0 is one per core.
+    table_only: make no run, only the table of what is recorded.
+    runs, results: folders in which each experiment has one of its own, for runs and for records and tables.
+    """
+    cells = experiment.cells(frames, seeds, device)
+    chosen = list(matching(cells, only))
+    if not chosen:
+        raise UsageError(f"--only {only} matches no run of {experiment.name}; one is called {cells[0].name}.")
+    runs, results = runs / experiment.name, results / experiment.name
+    results.mkdir(parents=True, exist_ok=True)
+    failed = []
+    if not table_only:
+        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, whole_games=experiment.whole_games)
+        if experiment.is_audit:
+            from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
+
+            for cell in audit_all(chosen, runs, results):
+                print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
+    text = markdown(experiment, cells, results)
+    (results / "table.md").write_text(text)
+    print(f"\n{text}\nWrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
+    return failed

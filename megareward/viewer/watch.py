@@ -1,0 +1,46 @@
+"""What `megareward watch` shows of a run: a recording of it, as a page and as one picture for reports."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from PIL import Image
+
+from megareward.viewer.audited import record_audit
+from megareward.viewer.figure import best_moment
+from megareward.viewer.page import write_page
+from megareward.viewer.recording import Recording, record_run
+from megareward.viewer.report import PAGE, POSTER
+from megareward.viewer.video import poster
+
+
+def record(
+    run: Path,
+    *,
+    steps: int = 1000,
+    policy: str = "trained",
+    audited: bool = False,
+    greedy: bool = False,
+    seed: int = 1,
+    device: torch.device,
+    warn: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Recording:
+    """Play with a run's newest checkpoint, or with random actions if `policy` is 'random'.
+
+    audited: instead of playing, take the episodes of the run's audit under that policy, with their ground truth;
+    `steps`, `greedy` and `seed` have no meaning then.
+    """
+    if audited:
+        return record_audit(run, policy, device=device, warn=warn)
+    random = policy == "random"
+    return record_run(run, steps, seed=seed, greedy=greedy, random=random, device=device, warn=warn, progress=progress)
+
+
+def write_watch(recording: Recording, run: Path, out: Path | None = None) -> Path:
+    """Write the page, by default into the run's folder, and beside it one step as a picture. Returns the page."""
+    page = write_page(recording, out or run / PAGE)
+    length = min(40, len(recording))
+    t = best_moment(recording, length) + length - 1 if recording.learnt is not None else len(recording) // 2
+    Image.fromarray(poster(recording, t)).save(page.with_name(POSTER) if out is None else page.with_suffix(".png"))
+    return page
