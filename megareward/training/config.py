@@ -24,9 +24,6 @@ CONFIG_VERSION = 1
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
 """Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
 
-RECENT = 50
-"""Finished games averaged for the score that is shown and reported (paper: the last 50)."""
-
 
 @dataclass(frozen=True)
 class TrainConfig:

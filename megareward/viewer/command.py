@@ -173,7 +173,8 @@ def _case_study(words: list[str], parse: Callable[..., Any]) -> int:
 
 def _curves(words: list[str], parse: Callable[..., Any]) -> int:
     args: CurvesArgs = parse(CurvesArgs, words, "figure curves")
-    from megareward.analysis.results import read_records, usual_records
+    from megareward.analysis.results import usual_records
+    from megareward.runs.record import read_records
     from megareward.viewer.curves import choose, draw_curves
 
     paths = draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)

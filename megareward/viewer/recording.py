@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from megareward.analysis.results import shown_method
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
+from megareward.runs.logs import shown_method
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.types import Float, Tensor
 
