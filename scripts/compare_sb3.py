@@ -21,7 +21,9 @@ import numpy as np
 import torch
 
 from megareward.runs.provenance import provenance
-from megareward.training.config import RECENT, TrainConfig, with_preset
+from megareward.statistics.scores import RECENT
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 from megareward.training.run import start
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,12 +17,12 @@ from pathlib import Path
 import torch
 
 from megareward.quantities import parse_count
-from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
+from megareward.training.presets import with_preset
 from megareward.training.run import pick_device
 
 
@@ -39,13 +39,13 @@ def main() -> int:
     options = parser.parse_args()
 
     config = with_preset(TrainConfig(method=options.method, game=options.game, frames=options.frames), options.preset)
-    config = replace(config, control=replace(config.control, warmup_steps=0))
+    config = replace(config, warmup_steps=0)
     device = pick_device(options.device)
     torch.set_num_threads(1)
     trainer = Trainer(config, device)
     looks: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder.create(Path(scratch) / "run", config, {})
+        folder = create_run(Path(scratch) / "run", config, {})
         logger = Logger(folder, 0, config.frames, tensorboard=True, quiet=True)
         begun = time.monotonic()
         trainer.begin()
@@ -65,7 +65,7 @@ def main() -> int:
     flat = all(grown <= options.allowed for grown in growth.values())
     print(f"{'flat' if flat else 'NOT flat'}: host {growth['host_mib']:+.1f} MiB, GPU {growth['gpu_mib']:+.1f} MiB")
     if options.json:
-        record = {"game": config.game, "method": config.method, "n_envs": config.ppo.n_envs, "frames": trainer.frames}
+        record = {"game": config.game, "method": config.method, "n_envs": config.n_envs, "frames": trainer.frames}
         record |= {"growth": growth, "looks": looks, "provenance": provenance(device)}
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(record, indent=1) + "\n")

@@ -18,8 +18,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from megareward.cli.play import FRAMES, GAME
 from megareward.control import pairs
 from megareward.control.fast import folded
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig
 from megareward.training.loop import Trainer
+from megareward.training.presets import with_preset
 
 ARITHMETIC = (
     *("addmm", "mm", "bmm", "baddbmm", "convolution", "conv2d", "native_batch_norm", "batch_norm_backward"),

@@ -1,4 +1,4 @@
-"""Does a change of the code leave every number as it was? Short runs of every method with two trees, compared bit by bit.
+"""Does a change of the code leave every number as it was? Short runs of every method with two trees, bit by bit.
 
     git worktree add build/before REV
     python scripts/same_numbers.py build/before .        about ten minutes on two cores

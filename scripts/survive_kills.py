@@ -100,7 +100,7 @@ def examine(run: Path) -> tuple[int, int, float]:
         raise ViolationError(warnings[0] if warnings else "no checkpoint was written")
     saved = int(found[2]["frames"])
     last = int(folder.rows("metrics.jsonl")[-1]["frames"])
-    return last, saved, (last - saved) / folder.config().frames_per_iteration
+    return last, saved, (last - saved) / read_config(folder).frames_per_iteration
 
 
 def compare_with_an_undisturbed_run(folder: Path, method: str) -> int:

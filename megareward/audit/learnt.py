@@ -7,6 +7,7 @@ import torch
 from megareward.audit.truth import Truth
 from megareward.control.models import ControlModels
 from megareward.observers.tracker import ControlTracker
+from megareward.stacking import pushed
 from megareward.types import Float, Tensor
 
 
@@ -17,7 +18,7 @@ class LearntMaps:
     direct: Float[Tensor, "T_plus_1 HW"]
     relation: Float[Tensor, "T_plus_1 HW HW"]
     g: Float[Tensor, "T_plus_1 HW"]
-    reward: Float[Tensor, "T_plus_1"]
+    mega_reward: Float[Tensor, "T_plus_1"]
 
     def influence(self, lags: int) -> Float[Tensor, "T_plus_1 L HW"]:
         """Eq. 5 applied n - 1 times: how the action n steps before frame t controls it, at [t, n - 1]."""
@@ -34,15 +35,15 @@ def learnt_maps(models: ControlModels, truth: Truth, seed: int = 0) -> list[Lear
     device, K = models.device, models.config.rtm.stack
     lengths = [len(episode.frames) for episode in truth.episodes]
     stack = torch.stack([episode.frames[0] for episode in truth.episodes])[:, None].repeat(1, K, 1, 1)
-    heard = []
+    maps = []
     for t in range(max(lengths)):
         # An episode that is over shows its last frame until the longest has ended; nobody looks at that.
         newest = torch.stack([e.frames[min(t, len(e.frames) - 1)] for e in truth.episodes])
         actions = torch.stack([e.actions[min(t, len(e.actions)) - 1] for e in truth.episodes])
-        stack = torch.cat([stack[:, 1:], newest[:, None]], 1)
         first = torch.full((len(lengths),), t == 0)
+        stack = pushed(stack, newest, first)
         control = tracker.step(stack.to(device), actions.to(device), first.to(device), with_relation=True)
         assert control.relation is not None
-        heard.append([part.cpu() for part in (control.direct, control.relation, control.g, control.reward)])
-    series = [torch.stack(parts) for parts in zip(*heard, strict=True)]  # (T + 1, N, ...) each
+        maps.append([part.cpu() for part in (control.direct, control.relation, control.g, control.mega_reward)])
+    series = [torch.stack(parts) for parts in zip(*maps, strict=True)]  # (T + 1, N, ...) each
     return [LearntMaps(*(part[:length, n] for part in series)) for n, length in enumerate(lengths)]

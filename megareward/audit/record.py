@@ -91,7 +91,10 @@ def find_truth(
     if path.is_file():
         return load_truth(path), path
     config = audited(config)
-    finder = _mini_truth if config.is_mini else _atari_truth
+    finders = {"online": _mini_truth, "replay": _atari_truth}
+    if config.game_row.branching not in finders:
+        raise UsageError(f"{config.game} cannot be branched, so nobody knows what is controlled in it; audit another.")
+    finder = finders[config.game_row.branching]
     agent = learnt if plan.policy == "trained" else None
     player = Player(config, agent, plan.episodes, plan.seed, torch.device("cpu"), tracks=False)
     names, episodes = finder(config, plan, player, processes or os.cpu_count() or 1, progress)
@@ -116,7 +119,7 @@ def _mini_truth(
     changed = [torch.zeros(plan.episodes, plan.lags, grid.n_cells, dtype=torch.uint8)]
     for t in range(plan.frames):
         step = player.step()
-        actions.append(player.rollout.actions[0].clone())
+        actions.append(player.actions.clone())
         frames.append(step.frames)
         firsts.append(step.first)
         changed.append(branches.step(actions[-1], step.first, step.frames).to(torch.uint8))
@@ -141,7 +144,7 @@ def _atari_truth(
         frames, over, actions = [step.frames], [step.episode_over], []
         for _ in range(plan.frames):
             step = player.step()
-            actions.append(player.rollout.actions[0].clone())
+            actions.append(player.actions.clone())
             frames.append(step.frames)
             over.append(step.episode_over)
             if torch.stack(over).any(0).all():

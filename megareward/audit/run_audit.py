@@ -17,10 +17,10 @@ from megareward.control.models import ControlModels
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
-from megareward.runs.checkpoint import part
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import TrainConfig, env_config_class
+from megareward.state import part
+from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
 
 
@@ -53,7 +53,7 @@ def audit_run(
     Returns the scores and what they are of, and writes the same into the run's folder as audit-POLICY.json.
     """
     folder = RunFolder.open(run)
-    config = folder.config(warn)
+    config = read_config(folder, warn)
     check_models(config, run)
     if game is not None:
         config = on_game(config, game)
@@ -104,7 +104,7 @@ def on_game(config: TrainConfig, game: str) -> TrainConfig:
     moved = TrainConfig(config.method, game)
     if moved.game == config.game:
         return config
-    return replace(config, game=moved.game, env=env_config_class(moved.game)())
+    return replace(config, game=moved.game, env=moved.game_row.config())
 
 
 def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path) -> ControlModels:
@@ -113,7 +113,7 @@ def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.devic
     models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
     env.close()
     try:
-        models.load_state_dict(part(learnt, "control"))
+        models.load_state_dict(part(learnt, "observer.control"))
     except RuntimeError as mismatch:
         raise UsageError(
             f"The control models of {run} do not fit {config.game} with its {env.n_actions} actions and frames of "

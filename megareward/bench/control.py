@@ -43,6 +43,7 @@ from megareward.bench.control_variants import (
     frames_like_a_game,
     sharpen,
 )
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.learning.replay import Transitions
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError, suggestion
@@ -69,7 +70,8 @@ def seconds_per_call(call: Callable[[], object], device: torch.device, budget: f
 def training_step(models: ControlModels, variant: Variant, batch: Transitions, rtm_only: bool) -> Callable[[], object]:
     """A call that does one gradient step, from bytes to Adam: of RTM, or of ADM and RTM."""
     models.modules.train()
-    chance = models.chance(len(batch.actions), models.noise)
+    learner = ControlLearner(models)
+    randomness = learner.draw_randomness(len(batch.actions), learner.noise)
     optimiser = torch.optim.Adam(
         (models.rtm if rtm_only else models.modules).parameters(),
         lr=models.config.learning_rate,
@@ -79,8 +81,8 @@ def training_step(models: ControlModels, variant: Variant, batch: Transitions, r
     )
 
     def loss() -> Tensor:
-        rtm = models.rtm_loss(batch, chance)[0]
-        return rtm if rtm_only else rtm + models.adm_loss(batch)[0]
+        rtm = learner.rtm_loss(batch, randomness)[0]
+        return rtm if rtm_only else rtm + learner.adm_loss(batch)[0]
 
     loss_of = torch.compile(loss) if variant.compile else loss
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.layers import full_precision
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.learning.replay import Transitions
 from megareward.control.models import ControlModels
 from megareward.control.pairs import all_pairs, attended_pairs
@@ -166,4 +167,5 @@ def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:
 @torch.no_grad()
 def attended_share(models: ControlModels, batch: Transitions) -> float:
     few = Transitions(*(x[:16] for x in batch))
-    return models.rtm_loss(few, models.chance(len(few.actions), models.noise))[1]["rtm/attended"].item()
+    learner = ControlLearner(models)
+    return learner.rtm_loss(few, learner.draw_randomness(len(few.actions), learner.noise))[1]["rtm/attended"].item()

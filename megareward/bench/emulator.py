@@ -2,16 +2,13 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import torch
 
-from megareward.envs.atari_config import AtariConfig
-from megareward.envs.games import resolve_game
+from megareward.envs.games import find_game
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
 from megareward.runs.provenance import provenance
-from megareward.training.config import env_config_class
 
 
 def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:
@@ -19,7 +16,7 @@ def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:
 
     Returns emulator frames and seconds; every step that was begun is finished.
     """
-    groups = getattr(env, "n_groups", 1)
+    groups = env.n_groups
     n = env.n_envs // groups
     generator = torch.Generator(env.device).manual_seed(0)
 
@@ -58,14 +55,11 @@ def sweep_emulator(
     device: torch.device,
 ) -> Iterator[dict[str, object]]:
     """One record per number of environments, threads and groups. Mini games have neither threads nor groups."""
-    game = resolve_game(game)
-    settings = env_config_class(game)()
-    options = [(t, g) for t in threads for g in groups] if isinstance(settings, AtariConfig) else [(0, 1)]
+    game = find_game(game).name
+    settings = find_game(game).config()
+    options = dict.fromkeys(settings.with_threads(t).with_groups(g) for t in threads for g in groups)
     for N in n_envs:
-        for n_threads, n_groups in options:
-            config = settings
-            if isinstance(config, AtariConfig):
-                config = replace(config, threads=n_threads, groups=n_groups)
+        for config in options:
             env = make_env(game, N, config, hide_score=False, device=device, in_groups=True)
             try:
                 speed = emulator_speed(env, seconds)
@@ -74,8 +68,8 @@ def sweep_emulator(
             yield {
                 "game": game,
                 "n_envs": N,
-                "threads": n_threads,
-                "groups": n_groups,
+                "threads": config.threads,
+                "groups": config.groups,
                 "device": torch.cuda.get_device_name(env.device) if env.device.type == "cuda" else "cpu",
                 "frames_per_s": speed,
                 "provenance": provenance(device),

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Literal
 
-from megareward.envs.atari_config import AtariConfig
-from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset, without_fast_paths
 
 
 def bench_config(
@@ -26,8 +26,7 @@ def bench_config(
     config = with_preset(TrainConfig(method=method, game=game), preset)
     config = replace(config, control=replace(config.control, overlap=overlap))
     if n_envs is not None:
-        config = replace(config, ppo=replace(config.ppo, n_envs=n_envs))
-    if isinstance(config.env, AtariConfig):
-        groups = config.env.groups if groups is None else groups
-        config = replace(config, env=replace(config.env, threads=threads, groups=groups))
+        config = replace(config, n_envs=n_envs)
+    env = config.env.with_threads(threads)
+    config = replace(config, env=env if groups is None else env.with_groups(groups))
     return without_fast_paths(config) if plain else config

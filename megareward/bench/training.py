@@ -12,9 +12,8 @@ import torch
 
 from megareward.bench.emulator import play_randomly
 from megareward.runs.checkpoint import save_checkpoint
-from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
@@ -121,12 +120,12 @@ def measure_training(config: TrainConfig, device: torch.device, seconds: float, 
     if device.type == "cuda":
         torch.set_num_threads(1)  # as a run does
         torch.cuda.reset_peak_memory_stats(device)
-    config = replace(config, control=replace(config.control, warmup_steps=0), frames=10**9)
+    config = replace(config, warmup_steps=0, frames=10**9)
     trainer = Trainer(config, device)
     played: list[tuple[int, float]] = []
     trained: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        folder = RunFolder.create(Path(scratch) / "run", config, {})
+        folder = create_run(Path(scratch) / "run", config, {})
         logger = Logger(folder, 0, config.frames, tensorboard=True, quiet=True)
         run = Measured(trainer, logger)
         with closing(trainer.env), closing(logger):
@@ -147,14 +146,14 @@ def measure_training(config: TrainConfig, device: torch.device, seconds: float, 
     shares = {name: value / elapsed for name, value in spent.items()}
     shares["save"] = checkpoint_s / (60 * config.checkpoint_minutes + checkpoint_s)
     emulator, training = rate(played), rate(trained)
-    models = trainer.models.config if trainer.tracker is not None else None
+    models = config.control if config.tracks_control else None
     return TrainSpeed(
         game=config.game,
         method=config.method,
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        n_envs=config.ppo.n_envs,
-        groups=len(trainer.groups),
-        rollout=config.ppo.rollout,
+        n_envs=config.n_envs,
+        groups=trainer.env.n_groups,
+        rollout=config.rollout_steps,
         overlap=config.overlaps_on(device.type),
         grid=f"{models.H}x{models.W}" if models else None,
         features=models.rtm.features if models else None,
@@ -187,7 +186,7 @@ def measure_growth(
     """How speed and memory grow with each of the three, the other two as in `config`."""
     control = config.control
     for N in n_envs:
-        yield measure_training(replace(config, ppo=replace(config.ppo, n_envs=N)), device, seconds, turns=1)
+        yield measure_training(replace(config, n_envs=N), device, seconds, turns=1)
     for cells in grids:
         yield measure_training(replace(config, control=replace(control, H=cells, W=cells)), device, seconds, turns=1)
     for size in features:

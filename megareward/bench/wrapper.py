@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from gymnasium.vector import VectorEnv
 
-from megareward.envs.games import resolve_game
+from megareward.envs.games import find_game
 from megareward.envs.gymnasium_adapter import GymnasiumVector
 from megareward.envs.make import make_env
 from megareward.integration.gymnasium_wrapper import UPDATE_EVERY, IntrinsicRewardWrapper
 from megareward.rewards import find_method
 from megareward.runs.provenance import provenance
-from megareward.training.config import env_config_class
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,12 @@ def measure_wrapper(
     game: str, methods: Sequence[str], n_envs: int, seconds: float, device: torch.device
 ) -> Iterator[WrapperCost]:
     """The bare game first, then each method with frozen and with learning models."""
-    game = resolve_game(game)
+    game = find_game(game).name
     names = [find_method(method).name for method in methods]
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     bare: float | None = None
     for method, learns in [("bare", False), *((name, learns) for name in names for learns in (False, True))]:
-        settings = env_config_class(game)()
+        settings = find_game(game).config()
         envs: VectorEnv[Any, Any, Any] = GymnasiumVector(
             make_env(game, n_envs, settings, hide_score=True, device=device)
         )

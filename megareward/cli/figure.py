@@ -78,7 +78,8 @@ def draw_case_study(words: list[str]) -> list[Path]:
 
 def draw_score_curves(words: list[str]) -> list[Path]:
     args: CurvesArgs = parse(CurvesArgs, words, "figure curves")
-    from megareward.analysis.results import read_records, usual_records
+    from megareward.analysis.results import usual_records
+    from megareward.runs.record import read_records
     from megareward.viewer.curves import choose, draw_curves
 
     return draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)

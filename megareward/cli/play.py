@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from megareward.cli.parsing import parse, warn
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 
 GAME = "mini-pong"
 FRAMES = 150_000

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import tyro
 
-from megareward.analysis.results import LEDGER, add_run, read_records, table, usual_records
+from megareward.analysis.results import LEDGER, add_run, table, usual_records
 from megareward.cli.parsing import parse
+from megareward.runs.record import read_records
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,27 @@ import tyro
 from megareward.cli.parsing import Count, option, parse
 from megareward.cli.run_options import RunOptions, print_summary
 from megareward.envs.atari_config import AtariConfig
-from megareward.envs.mini import MiniConfig
+from megareward.envs.config import EnvConfig
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
-from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset, without_fast_paths
 
 Reward = TypeVar("Reward")
-Env = TypeVar("Env", bound=AtariConfig | MiniConfig)
+Env = TypeVar("Env", bound=EnvConfig)
 
 
 @dataclass(frozen=True)
 class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     """Train an agent. The run's folder holds everything: settings, logs, scores, checkpoints."""
 
-    # Every field of TrainConfig is an option. These four are declared again to be parsed in their own way.
+    # Every field of TrainConfig is an option. These five are declared again to be parsed in their own way.
     method: tyro.conf.Suppress[str]
     frames: Count = TrainConfig.frames
     """Emulator frames to train for, such as 500k or 80M. Atari: 4 per decision."""
+    start_from: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN")] = None
+    """Start from the policy of another run: its trunk and action head. Value heads, optimiser and schedule are
+    fresh."""
     reward: Reward = None  # type: ignore[assignment]
     env: Env = None  # type: ignore[assignment]
 
@@ -34,9 +38,6 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
     preset: str = "auto"
     """auto (mini games: mini; Atari: plain), plain, paper, released, many, mini, debug. Other options override it."""
-    start_from: Annotated[Path | None, tyro.conf.arg(name="from", metavar="RUN")] = None
-    """Start from the policy of another run: its trunk and action head; value heads, optimiser and schedule are
-    fresh."""
     plain: bool = False
     """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
 
@@ -80,10 +81,7 @@ def command(words: list[str]) -> int:
     from megareward.training.run import start
 
     out = args.out or free_name(Path("runs") / f"{config.game}-{config.method}-s{config.seed}")
-    how = args.keywords()
-    if args.start_from is not None:
-        how["start_from"] = args.start_from
-    folder = start(config, out, **how)
+    folder = start(config, out, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)
     return 0

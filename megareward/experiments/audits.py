@@ -1,15 +1,13 @@
 """Audit the runs of an experiment and keep the scores of their control maps in the records."""
 
-import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from megareward.analysis.results import write_summary
 from megareward.audit.run_audit import audit_run
 from megareward.experiments.plans import Cell
-from megareward.experiments.runner import is_done, record_path
+from megareward.experiments.runner import record_of, record_path
 from megareward.progress import Bar
 from megareward.training.run import pick_device
 
@@ -21,9 +19,10 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
 
     One after the other, game by game: the truth of a game is found once, with all cores.
     """
-    left = [cell for cell in cells if is_done(results, cell) and "audit" not in read(results, cell)]
-    gone = [cell for cell in left if not (runs / cell.name).exists()]
-    for n, cell in enumerate(left, 1):
+    done = [(cell, record) for cell in cells if (record := record_of(results, cell))]
+    left = [(cell, record) for cell, record in done if record.audit is None]
+    gone = [cell for cell, _ in left if not (runs / cell.name).exists()]
+    for n, (cell, record) in enumerate(left, 1):
         if cell in gone:
             continue
         found = audit_run(
@@ -33,15 +32,10 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
             warn=lambda text: print(text, file=sys.stderr),
             progress=Bar("steps branched"),
         )
-        write_summary(read(results, cell) | {"audit": found}, record_path(results, cell))
+        replace(record, audit=found).write(record_path(results, cell))
         scores = found["scores"]
         say(
             f"{n} of {len(left)}  {cell.name}: direct control {scores['direct_auroc']['mean']:.3f}, "
             f"g {scores['g_auroc']['mean']:.3f}"
         )
     return gone
-
-
-def read(results: Path, cell: Cell) -> dict[str, Any]:
-    record: dict[str, Any] = json.loads(record_path(results, cell).read_text())
-    return record

@@ -7,7 +7,8 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
-from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset, without_fast_paths
 
 Device = Literal["cpu", "cuda"]
 Change = Callable[[TrainConfig], TrainConfig]
@@ -61,7 +62,7 @@ def game(name: str, **extras: Any) -> Change:
 
     def change(config: TrainConfig) -> TrainConfig:
         config = replace(config, game=name, env=None)  # type: ignore[arg-type]  # None is the game's own default
-        return with_preset(replace(config, env=replace(config.env, **extras)), "mini")
+        return with_preset(replace(config, env=replace(config.env, **extras)), "mini")  # type: ignore[type-var]
 
     return change
 
@@ -71,7 +72,7 @@ def atari(name: str) -> Change:
 
     def change(config: TrainConfig) -> TrainConfig:
         config = with_preset(replace(config, game=name, env=None), "many")  # type: ignore[arg-type]  # as above
-        return replace(config, env=replace(config.env, threads=4))  # type: ignore[arg-type]  # Atari, as asked
+        return replace(config, env=config.env.with_threads(4))
 
     return change
 
@@ -81,8 +82,8 @@ def long_atari(name: str) -> Change:
 
     def change(config: TrainConfig) -> TrainConfig:
         config = atari(name)(config)
-        ppo = replace(config.ppo, n_envs=256, minibatches=16)
-        return replace(config, ppo=ppo, env=replace(config.env, threads=0))  # type: ignore[arg-type]  # as above
+        ppo = replace(config.ppo, minibatches=16)
+        return replace(config, n_envs=256, ppo=ppo, env=config.env.with_threads(0))
 
     return change
 
@@ -92,7 +93,7 @@ def method(name: str) -> Change:
 
     def change(config: TrainConfig) -> TrainConfig:
         config = replace(config, method=name, reward=None)
-        return with_preset(config, "mini") if config.is_mini else config
+        return with_preset(config, "mini") if config.game_row.preset == "mini" else config
 
     return change
 
@@ -102,8 +103,8 @@ def only_watch(preset: str) -> Change:
 
     def change(config: TrainConfig) -> TrainConfig:
         config = with_preset(config, preset)
-        ppo = replace(config.ppo, n_envs=64, rollout=32)
-        return replace(config, ppo=ppo, control=replace(config.control, warmup_steps=config.frames))
+        control = replace(config.control, background_frames=max(config.control.normalise_frames, config.frames))
+        return replace(config, n_envs=64, rollout_steps=32, warmup_steps=config.frames, control=control)
 
     return change
 

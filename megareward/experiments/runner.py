@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from megareward.analysis.results import summarise, write_summary
 from megareward.experiments.plans import Cell
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import bearing, to_dict
+from megareward.runs.record import Record
+from megareward.training.config import bearing, create_run, to_dict
 from megareward.training.run import pick_device
 
 Say = Callable[[str], None]
@@ -25,13 +25,17 @@ def record_path(results: Path, cell: Cell) -> Path:
 
 
 def is_done(results: Path, cell: Cell) -> bool:
-    """Whether a record of this very run is there: finished, and of the same settings as far as it knows them. (A field
+    return record_of(results, cell) is not None
+
+
+def record_of(results: Path, cell: Cell) -> Record | None:
+    """The record of this very run, if it is there: finished, and of the same settings as far as it knows them. (A field
     that is younger than the record is not in it.)"""
     path = record_path(results, cell)
     if not path.exists():
-        return False
-    record = json.loads(path.read_text())
-    return bool(record["finished"]) and is_of(record["config"], cell)
+        return None
+    record = Record.read(path)
+    return record if record.finished and is_of(record.config, cell) else None
 
 
 def is_of(config: dict[str, Any], cell: Cell) -> bool:
@@ -63,7 +67,7 @@ def run_all(
                 failed.append(cell)
             each = (time.monotonic() - begun) / n
             minutes = each * (len(left) - n) / 60
-            outcome = trouble or f"score {json.loads(record_path(results, cell).read_text())['score']:.3g}"
+            outcome = trouble or f"score {Record.read(record_path(results, cell)).score:.3g}"
             say(f"{n} of {len(left)}  {cell.name}: {outcome}  ({minutes:.0f} min left)")
     finally:
         pool.shutdown(cancel_futures=True)
@@ -75,8 +79,8 @@ def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
     did."""
     path = runs / cell.name
     if not path.exists():
-        RunFolder.create(path, cell.config, provenance(pick_device(cell.config.device)))
-    elif not is_of(to_dict(RunFolder.open(path).config()), cell):
+        create_run(path, cell.config, provenance(pick_device(cell.config.device)))
+    elif not is_of(RunFolder.open(path).record()["config"], cell):
         return f"{path} holds a run of other settings; move it away"
     commands = [["resume", str(path), "--no-tensorboard"]]
     if whole_games:
@@ -92,7 +96,7 @@ def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
             ).returncode
         if status:
             return f"ended with status {status}: {last_line(log)} (all of it in {log})"
-    write_summary(summarise(path), record_path(results, cell))
+    Record.of_run(path).write(record_path(results, cell))
     return ""
 
 

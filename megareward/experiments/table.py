@@ -1,6 +1,5 @@
 """The table of an experiment, from its records: mean over the seeds with a bootstrap interval."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from megareward.experiments.plans import Cell, Experiment
-from megareward.experiments.runner import is_done, record_path
+from megareward.experiments.runner import record_of, record_path
+from megareward.runs.record import Record
 from megareward.statistics.bootstrap import interval
 
 AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
@@ -18,9 +18,8 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
     """The recorded scores by row and column."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in cells:
-        if is_done(results, cell):
-            record = json.loads(record_path(results, cell).read_text())
-            scores[cell.row, cell.column].append(record["score"])
+        if record := record_of(results, cell):
+            scores[cell.row, cell.column].append(record.score)
     return dict(scores)
 
 
@@ -66,9 +65,9 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         path = record_path(results, cell)
-        record = json.loads(path.read_text()) if path.exists() else {}
-        if "audit" in record:
-            found.setdefault((cell.row, cell.column), record["audit"]["scores"])
+        record = Record.read(path) if path.exists() else None
+        if record and record.audit:
+            found.setdefault((cell.row, cell.column), record.audit["scores"])
 
     def shown(row: str, column: str, score: str) -> str:
         scores = found.get((row, column))

@@ -19,12 +19,13 @@ from gymnasium.spaces import Space
 
 from megareward.control import config as control_presets
 from megareward.control.config import ControlConfig
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, discrete
 from megareward.integration.reward import IntrinsicReward
 from megareward.rewards import METHODS, Method, find_method
-from megareward.rewards.interface import World
+from megareward.world import World
 
 Autoreset = Literal["same_step", "next_step"]
 Preset = Literal["auto", "plain", "mini", "paper", "released"]
@@ -66,8 +67,9 @@ def make(
         raise UsageError(f"n_envs is {n_envs}; give the number of environments, 1 or more.")
     if autoreset not in ("same_step", "next_step"):
         raise UsageError(f"autoreset is {autoreset!r}; use 'same_step' (also where you reset yourself) or 'next_step'.")
-    tracks = spec.needs_control if tracks_control is None else tracks_control
-    if spec.needs_control and not tracks:
+    needs_control = "control" in spec.observers
+    tracks = needs_control if tracks_control is None else tracks_control
+    if needs_control and not tracks:
         raise UsageError(f"'{spec.name}' is made of the control map; leave tracks_control out, or True.")
     maps = control or ControlConfig()  # presets leave the grid alone
     reader = FrameReader(observation_space, (maps.H, maps.W) if tracks else None, stack, resize)
@@ -84,8 +86,10 @@ def make(
     device = torch.device(device)
     actions = discrete(action_space)
     world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed)
-    models = ControlModels(maps, reader.frame_shape, world.n_actions, device, seed) if tracks else None
-    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, autoreset == "next_step", models)
+    learner = None
+    if tracks:
+        learner = ControlLearner(ControlModels(maps, reader.frame_shape, world.n_actions, device, seed), seed)
+    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, autoreset == "next_step", learner)
 
 
 def _fields(method: Method) -> list[str]:

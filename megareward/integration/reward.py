@@ -11,21 +11,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from gymnasium.spaces import Discrete
 
 from megareward.control.flash import flash_share, too_many_flashes
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
 from megareward.integration.samples import KEYS, as_steps, check_order, check_watched, read, read_rollout
 from megareward.integration.steps import Unfolded, UserSteps, unfold
 from megareward.integration.watcher import ShownControl, Watcher
+from megareward.observers.control import control_fields
 from megareward.observers.tracker import ControlTracker
 from megareward.rewards import Method
-from megareward.rewards.interface import RewardTerm, World
-from megareward.statistics.return_scale import ReturnScale
+from megareward.rewards.interface import ScaledRewards
+from megareward.state import joined, part
 from megareward.types import Float, Tensor, UInt8
+from megareward.world import World
 
 
 class IntrinsicReward:
@@ -39,19 +41,19 @@ class IntrinsicReward:
         reader: FrameReader,
         actions: Discrete,
         next_step: bool,
-        models: ControlModels | None,
+        learner: ControlLearner | None,
     ) -> None:
-        self.method, self.settings, self.world, self.reader, self.models = method, settings, world, reader, models
+        self.method, self.settings, self.world, self.reader, self.learner = method, settings, world, reader, learner
+        self.models: ControlModels | None = learner.models if learner else None
         self.n_envs, self.device, self.action_space = world.n_envs, world.device, actions
-        self.streams: list[RewardTerm] = method.build(settings, world)
-        self.scales = [ReturnScale(world.n_envs, stream.discount, world.device) for stream, _ in self.streams]
+        self.rewards = ScaledRewards(method.build(settings, world), world.n_envs, world.device)
         self._watch_anew(next_step)
 
     def beside(self, n_envs: int) -> "IntrinsicReward":
         """The same models, learning included, beside other environments, such as those of an evaluation."""
         twin = copy.copy(self)
         twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
-        twin.scales = [ReturnScale(n_envs, stream.discount, self.device) for stream, _ in self.streams]
+        twin.rewards = self.rewards.beside(n_envs)
         twin._watch_anew(self.watcher.next_step)
         return twin
 
@@ -102,12 +104,9 @@ class IntrinsicReward:
     ) -> Float[Tensor, "B px_h px_w"]:
         """g (that of `control`, if not given) painted over the observation, in [0, 1]: a channel for a policy."""
         models = self._tracked()
-        grid, latent = models.grid, models.config.latent
+        fields = {field.name: field for field in control_fields(models.grid, models.config.latent)}
         g = self.watcher.control.g if g is None else g
-        if not latent.clip:
-            g = g * (1 - latent.rho)  # its bound is 1 / (1 - rho)
-        cells = g.view(-1, 1, grid.H, grid.W)
-        return F.interpolate(cells, size or self.reader.picture_shape, mode="nearest")[:, 0]
+        return fields["g"].painted(g, size or self.reader.picture_shape)
 
     def newest(self) -> Float[Tensor, "N"]:
         """The reward of the step watched last, for those who cannot wait for the rollout's end.
@@ -123,8 +122,8 @@ class IntrinsicReward:
             )
         self._n_scaled += 1
         stream = unfold(UserSteps.of(steps[-1:]), shows_score=self.method.uses_score)
-        rewards = [self._scale(s, self.scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
-        return self._sum(rewards, stream)[0]
+        raw = self.rewards.compute(stream.recorded)
+        return self._sum(self.rewards.scale(raw, stream.recorded), stream)[0]
 
     # Each rollout ------------------------------------------------------------------------------------------------
 
@@ -134,9 +133,9 @@ class IntrinsicReward:
         Before `update`, and before the advantages: a reward that is added later never reaches the policy's loss.
         """
         stream = unfold(self._steps(samples), shows_score=self.method.uses_score)
-        scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
-        rewards = [self._scale_rollout(s, scales[s], raw, stream) for s, raw in enumerate(self._raw(stream))]
-        return self._sum(rewards, stream)
+        raw, rewards = self.rewards.compute(stream.recorded), self.rewards
+        scaled = rewards.scale_as_is(raw) if self._told_by_newest() else rewards.scale_aside(raw, stream.recorded)
+        return self._sum(scaled, stream)
 
     def update(self, samples: Mapping[str, Any] | None = None, log_policy: Any = None) -> dict[str, float]:
         """Learn from the steps since the last update, which are then used up; return metrics.
@@ -149,16 +148,17 @@ class IntrinsicReward:
         stream = unfold(steps, start, shows_score=self.method.uses_score)
         recorded, n_real = stream.recorded, stream.recorded.real.sum().clamp(min=1)
         metrics: dict[str, Tensor] = {}
-        for s, raw in enumerate(self._raw(stream)):
-            metrics[f"reward/{self.streams[s].stream.name}"] = raw.sum() / n_real
-            self._scale_rollout(s, self.scales[s], raw, stream)
-        for settings, reward in self.streams:
-            metrics |= {f"{settings.name}/{name}": value for name, value in reward.update(recorded).items()}
+        raw = self.rewards.compute(recorded)
+        for of_stream, rewards in zip(self.rewards.streams, raw, strict=True):
+            metrics[f"reward/{of_stream.name}"] = rewards.sum() / n_real
+        if not self._told_by_newest():
+            self.rewards.scale(raw, recorded)
+        metrics |= self.rewards.update(recorded)
         numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
-        if self.models is not None:
+        if self.learner is not None:
             frames, first = torch.cat([start.history, recorded.frames]), torch.cat([start.first, recorded.first])
             prior = None if log_policy is None else self._prior(log_policy, stream)
-            numbers |= self.models.update(frames, recorded.actions, first, prior)
+            numbers |= self.learner.update(frames, recorded.actions, first, prior)
             numbers["control/g"] = float(steps.g_after.sum(-1).mean())
             numbers |= self._flashes(steps)
         if not self.watcher.steps:  # samples alone: what the next ones cannot know by themselves
@@ -215,29 +215,17 @@ class IntrinsicReward:
         prior[stream.at, torch.arange(wanted[1], device=self.device)] = given
         return prior
 
-    def _raw(self, stream: Unfolded) -> list[Float[Tensor, "L N"]]:
-        """By stream of reward; nothing is earned by a reset."""
-        recorded = stream.recorded
-        return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward in self.streams]
-
-    def _scale(self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Unfolded) -> Float[Tensor, "L N"]:
-        return scale.scale(raw, stream.recorded.real) if self.streams[s].stream.normalise else raw
-
-    def _scale_rollout(
-        self, s: int, scale: ReturnScale, raw: Float[Tensor, "L N"], stream: Unfolded
-    ) -> Float[Tensor, "L N"]:
-        """A rollout whose steps `newest` has told one by one is in the scale already."""
-        if self._n_scaled == 0:
-            return self._scale(s, scale, raw, stream)
-        if self._n_scaled != len(self.watcher.steps):
+    def _told_by_newest(self) -> bool:
+        """Whether the scales have seen the rollout already, step by step."""
+        if self._n_scaled not in (0, len(self.watcher.steps)):
             raise UsageError(
                 f"newest() was asked for {self._n_scaled} of {len(self.watcher.steps)} steps; ask once after every "
                 f"watch(), or never."
             )
-        return raw / scale.std.to(raw.dtype) if self.streams[s].stream.normalise else raw
+        return self._n_scaled > 0
 
     def _sum(self, rewards: list[Tensor], stream: Unfolded) -> Float[Tensor, "T N"]:
-        weighted = [settings.weight * r for (settings, _), r in zip(self.streams, rewards, strict=True)]
+        weighted = [s.weight * own for s, own in zip(self.rewards.streams, rewards, strict=True)]
         return stream.of_steps(torch.stack(weighted).sum(0))
 
     def _tracked(self) -> ControlModels:
@@ -261,12 +249,9 @@ class IntrinsicReward:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
-        parts: dict[str, dict[str, Tensor]] = {"watcher": self.watcher.state_dict()}
-        for s, (_, reward) in enumerate(self.streams):
-            parts[f"reward.{s}"], parts[f"scale.{s}"] = reward.state_dict(), self.scales[s].state_dict()
-        if self.models is not None:
-            parts["control"] = self.models.state_dict()
-        state = {f"{prefix}.{name}": x.detach().clone() for prefix, part in parts.items() for name, x in part.items()}
+        control = self.learner.state_dict() if self.learner is not None else {}
+        state = self.rewards.state_dict() | joined(watcher=self.watcher.state_dict(), control=control)
+        state = {name: x.detach().clone() for name, x in state.items()}
         words = torch.tensor(list(self.made_for.encode()), dtype=torch.uint8)
         return state | {"made_for": words, "n_scaled": torch.tensor(self._n_scaled)}
 
@@ -277,16 +262,11 @@ class IntrinsicReward:
         if made_for != self.made_for:
             raise UsageError(f"The state is of a reward for {made_for}; this one is for {self.made_for}.")
 
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
-
         try:
-            for s, (_, reward) in enumerate(self.streams):
-                reward.load_state_dict(part(f"reward.{s}."))
-                self.scales[s].load_state_dict(part(f"scale.{s}."))
-            if self.models is not None:
-                self.models.load_state_dict(part("control."))
-            self.watcher.load_state_dict(part("watcher."))
+            self.rewards.load_state_dict(state)
+            if self.learner is not None:
+                self.learner.load_state_dict(part(state, "control"))
+            self.watcher.load_state_dict(part(state, "watcher"))
         except (RuntimeError, KeyError) as mismatch:
             raise UsageError(
                 f"The state does not fit; make the reward with the same settings. {mismatch}"

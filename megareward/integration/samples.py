@@ -83,7 +83,7 @@ def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bo
         direct_after=no_map,
         g_before=no_map,
         g_after=no_map,
-        growth=torch.zeros(lead, device=device),
+        mega_reward=torch.zeros(lead, device=device),
     )
 
 

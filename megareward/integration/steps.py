@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import torch
 
-from megareward.rewards.interface import ControlRecord, Recorded
+from megareward.rollout import Recorded
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 
@@ -45,7 +45,7 @@ class UserStep(NamedTuple):
     direct_after: Float[Tensor, "N HW"]
     g_before: Float[Tensor, "N HW"]
     g_after: Float[Tensor, "N HW"]
-    growth: Float[Tensor, "N"]
+    mega_reward: Float[Tensor, "N"]
 
 
 class UserSteps(NamedTuple):
@@ -64,7 +64,7 @@ class UserSteps(NamedTuple):
     direct_after: Float[Tensor, "T N HW"]
     g_before: Float[Tensor, "T N HW"]
     g_after: Float[Tensor, "T N HW"]
-    growth: Float[Tensor, "T N"]
+    mega_reward: Float[Tensor, "T N"]
 
     @classmethod
     def of(cls, steps: Sequence[UserStep]) -> "UserSteps":
@@ -137,13 +137,13 @@ def unfold(steps: UserSteps, start: Start | None = None, shows_score: bool = Fal
 
     true = torch.ones_like(inserted[0])
     nothing = torch.zeros_like(steps.direct_before[0])
-    control = None
+    fields = {}
     if nothing.shape[-1]:
-        control = ControlRecord(
-            frames_of(steps.direct_before, steps.direct_after, nothing),
-            frames_of(steps.g_before, steps.g_after, nothing),
-            transitions_of(steps.growth),
-        )
+        fields = {
+            "direct": frames_of(steps.direct_before, steps.direct_after, nothing),
+            "g": frames_of(steps.g_before, steps.g_after, nothing),
+            "mega_reward": torch.cat([torch.zeros_like(steps.mega_reward[:1]), transitions_of(steps.mega_reward)]),
+        }
     recorded = Recorded(
         frames=frames_of(steps.before, steps.after, steps.after[-1]),
         actions=transitions_of(steps.actions),
@@ -151,6 +151,6 @@ def unfold(steps: UserSteps, start: Start | None = None, shows_score: bool = Fal
         terminated=ends_of(steps.terminated, start.terminated if start else None),
         truncated=ends_of(steps.truncated, start.truncated if start else None),
         r_ext=transitions_of(steps.rewards) if shows_score else None,
-        control=control,
+        fields=fields,
     )
     return Unfolded(recorded, at)

@@ -4,7 +4,7 @@ last update. Knows nothing of rewards.
 The order of events in one step:
 
   1. frames that open an episode without following the last one take its place: the stack is filled with them, g is 0
-  2. the new frame joins the stack and the tracker judges it (Eq. 3, 8, 10, 11); a reset's frame clears g instead
+  2. the new frame joins the stack and the tracker looks at it (Eq. 3, 8, 10, 11); a reset's frame clears g instead
   3. the step is written down
   4. same step: an end clears the control that is shown, as the next observation belongs to another episode
 """
@@ -16,6 +16,8 @@ import torch
 from megareward.errors import UsageError
 from megareward.integration.steps import Start, UserStep, UserSteps
 from megareward.observers.tracker import ControlTracker
+from megareward.stacking import pushed
+from megareward.state import part
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 MOST_STEPS = 16_384
@@ -90,7 +92,7 @@ class Watcher:
         if not self.steps:
             self.start = self._here()
         after, actions = after.to(self.device), actions.to(self.device)
-        control, growth = self._judge(after, actions, first_after)
+        control, mega_reward = self._track(after, actions, first_after)
         step = UserStep(
             before=self.frames,
             after=after,
@@ -105,7 +107,7 @@ class Watcher:
             direct_after=control.direct,
             g_before=self.control.g,
             g_after=control.g,
-            growth=growth,
+            mega_reward=mega_reward,
         )
         self.steps.append(UserStep(*(x.to(self.device) for x in step)))
         self.frames, self.control, self.first = after, control, first_after
@@ -128,20 +130,18 @@ class Watcher:
         stack = frames[:, None].expand_as(self.tracker.last)
         if not self.tracker.started:
             self.tracker.step(stack, torch.zeros_like(self.age), which)
-        else:  # nothing is to be judged at a first frame, so the others need no step
+        else:  # nothing is controlled at a first frame, so the others need no step
             self.tracker.begin_anew(stack, which)
 
-    def _judge(
+    def _track(
         self, after: UInt8[Tensor, "N px_h px_w"], actions: Int[Tensor, "N"], first_after: Bool[Tensor, "N"]
     ) -> tuple[ShownControl, Float[Tensor, "N"]]:
         first = first_after.to(self.device)
         self.age = (self.age + 1).clamp(max=self.P) * ~first
         if self.tracker is None:
             return self.control, torch.zeros(self.n_envs, device=self.device)
-        last, newest = self.tracker.last, after[:, None]
-        stack = torch.where(first[:, None, None, None], newest, torch.cat([last[:, 1:], newest], 1))  # (N, K, h, w)
-        judged = self.tracker.step(stack, actions, first)
-        return ShownControl(judged.direct, judged.g), judged.reward
+        control = self.tracker.step(pushed(self.tracker.last, after, first), actions, first)
+        return ShownControl(control.direct, control.g), control.mega_reward
 
     def _clear(self, which: Bool[Tensor, "N"]) -> None:
         """Nothing is under control when an episode begins."""
@@ -178,15 +178,12 @@ class Watcher:
         return state
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        def part(prefix: str) -> dict[str, Tensor]:
-            return {name.removeprefix(prefix): x for name, x in state.items() if name.startswith(prefix)}
-
         for name in ("opens", "resets", "first", "ends"):
             setattr(self, name, state[name].cpu().clone())
         self.frames, self.age = (state[name].to(self.device, copy=True) for name in ("frames", "age"))
         self.control = ShownControl(*(state[name].to(self.device, copy=True) for name in ShownControl._fields))
-        self.start = Start(**{name: x.to(self.device) for name, x in part("start.").items()})
-        steps = {name: x.to(self.device) for name, x in part("steps.").items()}
+        self.start = Start(**{name: x.to(self.device) for name, x in part(state, "start").items()})
+        steps = {name: x.to(self.device) for name, x in part(state, "steps").items()}
         self.steps = UserSteps(**steps).each() if steps else []
         if self.tracker is not None:
-            self.tracker.load_state_dict(part("tracker."))
+            self.tracker.load_state_dict(part(state, "tracker"))

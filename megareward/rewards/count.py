@@ -4,7 +4,7 @@
 2017) counts a short hash of the frame. The numbers [count-1] ... are the deviations in docs/methods.md.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -59,7 +59,7 @@ class Counting:
     def state_dict(self) -> dict[str, Tensor]:
         return {"counts": self.counts.clone(), "seen": self.seen.clone()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.counts.copy_(state["counts"])
         self.seen = state["seen"].to(self.device)
 
@@ -142,7 +142,7 @@ class SimHash(Counting):
         scaling = {f"normaliser.{name}": tensor.clone() for name, tensor in self.normaliser.state_dict().items()}
         return super().state_dict() | scaling | {"planes": self.planes}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.normaliser.load_state_dict(part(state, "normaliser"))
         self.planes.copy_(state["planes"])

@@ -4,6 +4,8 @@ A frame becomes features; a model of the dynamics predicts the features of the n
 action; its squared error is the reward. The numbers [cur-1] ... are the deviations in docs/methods.md.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, leaky_relu
@@ -119,7 +121,7 @@ class Curiosity:
         scaling = {f"normaliser.{name}": tensor.clone() for name, tensor in self.normaliser.state_dict().items()}
         return self.learner.state_dict() | scaling | {"draws": self.draws.get_state()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.normaliser.load_state_dict(part(state, "normaliser"))
         set_rng_state(self.draws, state["draws"])

@@ -8,6 +8,8 @@ no information, and a nonlinearity per cell is needed [dir-1]:
   count      1 / sqrt(visits of the most attended cell), as in Choi et al. 2019: places seldom controlled pay more
 """
 
+from collections.abc import Mapping
+
 import torch
 
 from megareward.rewards.interface import RewardTerm, Stateless
@@ -51,7 +53,7 @@ class Visited:
     def state_dict(self) -> dict[str, Tensor]:
         return {"visits": self.visits.clone()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.visits.copy_(state["visits"])
 
 

@@ -4,6 +4,8 @@ A fixed random network, the target, gives every frame a code; a second network l
 frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... are the deviations in docs/methods.md.
 """
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 
@@ -82,7 +84,7 @@ class RND:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}
         return self.learner.state_dict() | moments | {"draws": self.draws.get_state()}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.moments = Moments(**{name: x.to(self.device) for name, x in part(state, "moments").items()})
         set_rng_state(self.draws, state["draws"])

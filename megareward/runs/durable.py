@@ -12,6 +12,17 @@ def write_synced(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def replace_synced(path: Path, data: bytes) -> None:
+    """The file has its new content or its old one, whatever happens meanwhile."""
+    scratch = path.with_name(f".writing-{path.name}.{os.getpid()}")
+    try:
+        write_synced(scratch, data)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
 def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,5 +1,6 @@
 """Frames scaled by the statistics of the first of them."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -51,7 +52,7 @@ class Normaliser:
     def state_dict(self) -> dict[str, Tensor]:
         return {**self.moments._asdict(), "n_seen": torch.tensor(self.n_seen), "pixel_mean": self.mean, "std": self.std}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         device = self.mean.device
         self.moments = Moments(*(state[name].to(device) for name in Moments._fields))
         self.mean.copy_(state["pixel_mean"])

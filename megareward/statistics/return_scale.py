@@ -1,5 +1,7 @@
 """Rewards of unknown size made comparable: divided by the standard deviation of their discounted return."""
 
+from collections.abc import Mapping
+
 import torch
 
 from megareward.types import Bool, Float, Tensor
@@ -49,6 +51,6 @@ class ReturnScale:
     def state_dict(self) -> dict[str, Tensor]:
         return {name: getattr(self, name).clone() for name in ("filtered", "count", "mean", "squares")}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         for name, tensor in state.items():
             setattr(self, name, tensor.to(self.filtered.device))

@@ -4,6 +4,7 @@ import dataclasses
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from megareward.control.config import ControlConfig
@@ -19,9 +20,6 @@ CONFIG_VERSION = 2
 
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
 """Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
-
-RECENT = 50
-"""Finished games averaged for the score that is shown and reported (paper: the last 50)."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,8 @@ class TrainConfig:
     rollout_steps: int = 128
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
-    """[D13] Decisions with uniformly random actions during which only models learn, the same for every method that never
-    sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    """[D13] Decisions with uniformly random actions during which only models learn; the same for every method that
+    never sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
     start_from: str | None = None
     """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
     schedule are fresh."""
@@ -203,6 +201,18 @@ def upgraded(config: dict[str, Any]) -> dict[str, Any]:
         moved["warmup_steps"] = control.pop("warmup_steps")
         control["background_frames"] = max(control.get("normalise_frames", 10_000), moved["warmup_steps"])
     return config | {"ppo": ppo, "control": control} | moved
+
+
+def create_run(
+    path: Path,
+    config: TrainConfig,
+    provenance: dict[str, Any],
+    start: dict[str, Any] | None = None,
+    files: dict[str, bytes] | None = None,
+) -> RunFolder:
+    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json."""
+    record = {"config_version": CONFIG_VERSION, "config": to_dict(config), "provenance": provenance}
+    return RunFolder.create(path, record | ({"start": start} if start else {}), files)
 
 
 def read_config(folder: RunFolder, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:

@@ -1,6 +1,6 @@
 """The one outer loop. Everything that happens in a run happens here, in this order:
 
-  1. collect    T times: the agent acts on frame t, the environments answer with frame t+1, observers record their fields
+  1. collect    T times: the agent acts on frame t, the environments answer with frame t+1, observers record fields
   2. reward     each stream's reward is computed and scaled
   3. agent      advantages, then PPO's update
   4. rewards learn, then observers: at once, or during step 1 of the next iteration

@@ -1,4 +1,4 @@
-"""The parts of a run, made from its config: games, observers, rollout, agent, collector. Training and playing share it."""
+"""The parts of a run, made from its config: games, observers, rollout, agent, collector. Used to train and to play."""
 
 from collections.abc import Sequence
 from functools import partial

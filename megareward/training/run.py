@@ -1,5 +1,6 @@
 """Start, continue and stop a run: the loop plus its folder, its logs, its checkpoints and the user's Ctrl-C."""
 
+import hashlib
 import signal
 import sys
 import time
@@ -8,21 +9,28 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 
 from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
+from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
 from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
 from megareward.runs.durable import disk_is_full
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.training.config import TrainConfig, read_config
+from megareward.state import part
+from megareward.training.config import TrainConfig, create_run, read_config
+from megareward.training.evaluate import newest_tensors
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
+
+START = "start.safetensors"
+"""In a run's folder: the weights of another run that it started from."""
 
 
 def pick_device(name: str) -> torch.device:
@@ -37,9 +45,24 @@ def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **ho
     """A new run in a new folder. `env` replaces the game the config names."""
     device = pick_device(config.device)
     trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
-    folder = create(out, config, device)
+    start, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
+    folder = create_run(out, config, provenance(device), start, files)
     train_to_the_end(folder, trainer, **how)
     return folder
+
+
+def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What another run hands over: whose it is, for config.json, and a copy that makes the new folder whole."""
+    source = RunFolder.open(Path(config.start_from or ""))
+    tensors, frames = newest_tensors(source, warn)
+    weights = {name: t for name, t in part(tensors, "policy").items() if name.split(".")[0] in CARRIED_OVER}
+    if not weights:
+        raise UsageError(f"{source.path} has no policy to start from: its method trains none.")
+    trainer.agent.load_policy(weights, CARRIED_OVER)  # refused before there is a folder
+    data = safetensors.torch.save({name: tensor.contiguous() for name, tensor in weights.items()})
+    theirs = read_config(source, warn)
+    about = {"run": str(source.path), "method": theirs.method, "game": theirs.game, "frames": frames}
+    return about | {"sha256": hashlib.sha256(data).hexdigest()}, {START: data}
 
 
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
@@ -108,6 +131,8 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     found = load_newest(folder.checkpoints, warn)
     if found is None:
         folder.cut_logs({})
+        if (weights := folder.path / START).exists():
+            trainer.agent.load_policy(safetensors.torch.load(weights.read_bytes()), CARRIED_OVER)
         trainer.begin()
         return None
     path, tensors, state = found

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from megareward.envs.interface import Step
-from megareward.training.config import RECENT
+from megareward.statistics.scores import RECENT
 
 
 @dataclass(frozen=True)

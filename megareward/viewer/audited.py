@@ -11,8 +11,9 @@ from megareward.audit.learnt import learnt_maps
 from megareward.audit.truth import load_truth
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
-from megareward.runs.checkpoint import part
 from megareward.runs.folder import RunFolder
+from megareward.state import part
+from megareward.training.config import read_config
 from megareward.training.evaluate import newest_tensors
 from megareward.viewer.recording import Maps, Recording, RunMaps, in_percent, shown_as
 
@@ -23,10 +24,10 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
     report = path / f"audit-{policy}.json"
     if not report.exists():
         raise UsageError(f"{report} does not exist; `megareward audit {path} --policy {policy}` finds the truth first.")
-    config, (learnt, frames_trained) = folder.config(warn), newest_tensors(folder, warn)
+    config, (learnt, frames_trained) = read_config(folder, warn), newest_tensors(folder, warn)
     truth = load_truth(path / json.loads(report.read_text())["truth"])
     models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
-    models.load_state_dict(part(learnt, "control"))
+    models.load_state_dict(part(learnt, "observer.control"))
     maps, episodes = learnt_maps(models, truth), truth.episodes
     rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
     bound = float((rho ** torch.arange(truth.lags)).sum())
@@ -39,7 +40,7 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         method=shown_as(folder.record()["config"], policy == "random"),
         seed=config.seed,
         frames_trained=frames_trained,
-        frame_skip=getattr(config.env, "frame_skip", 1),
+        frame_skip=config.env.frame_skip,
         action_names=truth.action_names,
         H=config.control.H,
         W=config.control.W,
@@ -50,7 +51,7 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         learnt=RunMaps(
             joined([m.direct for m in maps]),
             joined([m.g for m in maps]),
-            joined([m.reward for m in maps]),
+            joined([m.mega_reward for m in maps]),
             in_percent(torch.cat([m.relation for m in maps])),
         ),
         # Eq. 9 divided by its bound: the discounted share of the followed actions that control the cell.

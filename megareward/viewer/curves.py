@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published, published_score
-from megareward.analysis.results import length
 from megareward.envs.games import resolve_game, title
 from megareward.errors import UsageError
 from megareward.quantities import count
+from megareward.runs.record import Record
 
 STYLES: dict[str, tuple[str, Any]] = {
     "mega": ("#0a7f6e", "-"),
@@ -22,11 +22,11 @@ STYLES: dict[str, tuple[str, Any]] = {
 LEVELS = {"paper/mega": "mega-reward in the paper", "human/mnih2015": "human", "random": "random play"}
 
 
-def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+def choose(records: list[Record], games: tuple[str, ...]) -> dict[str, list[Record]]:
     """Records by game: the games asked for, in that order, or all that there are."""
-    by_game: dict[str, list[dict[str, Any]]] = {}
+    by_game: dict[str, list[Record]] = {}
     for record in records:
-        by_game.setdefault(record["game"], []).append(record)
+        by_game.setdefault(record.game, []).append(record)
     if not by_game:
         raise UsageError("There is no record with a curve; `megareward results add RUN` makes one.")
     wanted = [resolve_game(game) for game in games] or sorted(by_game)
@@ -36,7 +36,7 @@ def choose(records: list[dict[str, Any]], games: tuple[str, ...]) -> dict[str, l
     return {game: by_game[game] for game in wanted}
 
 
-def draw_curves(by_game: dict[str, list[dict[str, Any]]], path: Path) -> list[Path]:
+def draw_curves(by_game: dict[str, list[Record]], path: Path) -> list[Path]:
     """The figure as PNG and PDF beside each other; the suffix of `path` is ignored. Returns both paths."""
     import matplotlib
 
@@ -61,15 +61,15 @@ def draw_curves(by_game: dict[str, list[dict[str, Any]]], path: Path) -> list[Pa
     return paths
 
 
-def _panel(axes: Any, game: str, records: list[dict[str, Any]]) -> None:
+def _panel(axes: Any, game: str, records: list[Record]) -> None:
     """One line per run; seeds of one method and length share their label, longer runs are drawn thicker and on top."""
-    longest = max(record["frames"] for record in records)
+    longest = max(record.frames for record in records)
     labelled = set[str]()
-    for record in sorted(records, key=lambda record: (-record["frames"], record["method"], record["seed"])):
-        frames, scores = zip(*record["curve"], strict=True)
-        name = f"{record['method']}, {length(record)}"
-        is_long = record["frames"] > longest / 2
-        colour, dashes = STYLES.get(record["method"], ("black", "-"))
+    for record in sorted(records, key=lambda record: (-record.frames, record.method, record.seed)):
+        frames, scores = zip(*record.curve, strict=True)
+        name = f"{record.method}, {record.length}"
+        is_long = record.frames > longest / 2
+        colour, dashes = STYLES.get(record.method, ("black", "-"))
         axes.plot(
             [frame / 1e6 for frame in frames],
             scores,

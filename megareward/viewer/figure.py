@@ -32,7 +32,7 @@ def best_moment(recording: Recording, columns: int, every: int = 1) -> int:
     length, T = (columns - 1) * every + 1, len(recording)
     if length > T:
         raise UsageError(f"{columns} frames, {every} steps apart, need {length} steps; only {T} were recorded.")
-    earned = np.concatenate([[0.0], np.cumsum(recording.learnt.reward, dtype=np.float64)])
+    earned = np.concatenate([[0.0], np.cumsum(recording.learnt.mega_reward, dtype=np.float64)])
     games = np.cumsum(recording.first)
     age = np.arange(T) - np.maximum.accumulate(np.where(recording.first, np.arange(T), 0))
     starts = np.arange(T - length + 1)
@@ -140,7 +140,7 @@ def _rewards(axes: Any, recording: Recording, shown: np.ndarray, every: int) -> 
     """One bar under each frame: what was earned since the frame before it. Points of the game are marked."""
     assert recording.learnt is not None
     since = [slice(max(t - every + 1, 0), t + 1) for t in shown]
-    earned = [float(recording.learnt.reward[s].sum()) for s in since]
+    earned = [float(recording.learnt.mega_reward[s].sum()) for s in since]
     points = [0.0 if recording.points is None else float(recording.points[s].sum()) for s in since]
     place = np.arange(len(shown))
     axes.bar(place, earned, width=0.62, color="#0a7884")

@@ -95,7 +95,7 @@ def chunks(recording: Recording) -> list[bytes]:
 def traces(recording: Recording) -> bytes:
     """score, reward, sum of g (float32 each), then action and first (a byte each); T values of every one."""
     T, learnt = len(recording), recording.learnt
-    reward = learnt.reward if learnt else np.zeros(T, np.float32)
+    reward = learnt.mega_reward if learnt else np.zeros(T, np.float32)
     control = learnt.g.sum(-1) if learnt else np.zeros(T, np.float32)
     floats = [recording.score, reward, control]
     numbers = [recording.actions.astype(np.uint8), recording.first.astype(np.uint8)]

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from megareward.analysis.results import shown_method
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
+from megareward.runs.logs import shown_method
+from megareward.training.config import read_config
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.types import Float, Tensor
 
@@ -31,7 +32,7 @@ class Maps:
 class RunMaps(Maps):
     """What the control models say."""
 
-    reward: np.ndarray
+    mega_reward: np.ndarray
     """(T,) float32, mega-reward in the form that the run's config asks for."""
     relation: np.ndarray | None = None
     """(T, to, from) uint8, alpha(s_t, s_{t-1}) in whole percent, so that small weights vanish. An oracle has none."""
@@ -100,38 +101,31 @@ def record_run(
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Recording:
-    """Play with the newest checkpoint of a run and keep everything. `random`: dice choose, the models still judge."""
+    """Play with the newest checkpoint of a run and keep everything. `random`: actions are random, the maps its own."""
     if not 2 <= steps <= MAX_STEPS:
         raise UsageError(f"--steps is {steps}; it must lie between 2 and {MAX_STEPS}.")
     folder = RunFolder.open(path)
-    config = folder.config(warn)
+    config = read_config(folder, warn)
     learnt, frames_trained = newest_tensors(folder, warn)
-    player = Player(config, learnt, 1, seed, device, with_relation=True)
-    if random:
-        player.policy = None
+    player = Player(config, learnt, 1, seed, device, with_relation=True, random=random)
     frames, actions, first, points = [], [], [], []
-    direct, g, reward, relation = [], [], [], []
+    maps: dict[str, list[np.ndarray]] = {name: [] for name in ("direct", "g", "mega_reward", "relation")}
     try:
         for t in range(steps):
             step = player.step(greedy) if t else player.begin()
             frames.append(step.frames[0].cpu().numpy().copy())
-            actions.append(int(player.rollout.actions[0, 0]))
+            actions.append(int(player.actions[0]))
             first.append(bool(step.first[0]))
             points.append(float(step.rewards[0]))
-            if player.control is not None:
-                control = player.control
-                direct.append(control.direct[0].cpu().numpy())
-                g.append(control.g[0].cpu().numpy())
-                reward.append(float(control.reward[0]))
-                if control.relation is not None:
-                    relation.append(in_percent(control.relation[0]))
+            for name, series in maps.items():
+                if (values := player.field(name)) is not None:
+                    series.append(in_percent(values[0]) if name == "relation" else values[0].cpu().numpy().copy())
             progress(t + 1, steps)
     finally:
         player.env.close()
-    maps = None
-    if direct:
-        kept = np.stack(relation) if relation else None
-        maps = RunMaps(np.stack(direct), np.stack(g), np.array(reward, np.float32), kept)
+    learnt_maps = None
+    if maps["g"]:
+        learnt_maps = RunMaps(**{name: np.stack(series) for name, series in maps.items() if series})
     return Recording(
         game=config.game,
         method=shown_as(folder.record()["config"], random),
@@ -145,7 +139,7 @@ def record_run(
         actions=np.array(actions, np.uint8),
         first=np.array(first),
         points=np.array(points, np.float32),
-        learnt=maps,
+        learnt=learnt_maps,
     )
 
 

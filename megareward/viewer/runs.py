@@ -7,62 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from megareward.analysis.results import curve, shown_method
-from megareward.errors import RunError, UsageError
-from megareward.runs.folder import RunFolder
-from megareward.training.config import NO_BEARING, RECENT, TrainConfig, to_dict, with_preset
+from megareward.analysis.settings import settings_key, without_seed
+from megareward.errors import RunError
+from megareward.runs.logs import RunLogs
+from megareward.statistics.bootstrap import interval
+from megareward.statistics.scores import curve, curve_errors, last_mean
+from megareward.training.config import NO_BEARING, TrainConfig, to_dict
+from megareward.training.presets import with_preset
 from megareward.viewer.charts import Line
 
-NOT_THE_EXPERIMENT = ("seed", *NO_BEARING)
-"""Settings in which runs of one experiment may differ."""
 FEWEST = 10
 """Games before a curve begins; the mean of fewer is wild."""
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(RunLogs):
     """What a finished or running run has left on disk."""
 
-    path: Path
-    config: dict[str, Any]
-    provenance: dict[str, Any]
-    episodes: list[dict[str, Any]]
-    metrics: list[dict[str, float]]
-    evaluations: list[dict[str, Any]]
     audits: list[dict[str, Any]]
     """What `megareward audit` has written, one per policy that played."""
 
     @classmethod
     def read(cls, path: Path) -> "Run":
-        folder = RunFolder.open(path)
-        record, metrics = folder.record(), folder.rows("metrics.jsonl")
-        if not metrics:
-            raise UsageError(f"{path} has no metrics yet; `megareward resume {path}` trains it first.")
-        return cls(
-            path,
-            to_dict(folder.config()),  # with the defaults of fields that are younger than the run
-            record["provenance"],
-            folder.rows("scores.jsonl"),
-            metrics,
-            folder.rows("eval.jsonl"),
-            [_read_audit(file) for file in sorted(path.glob("audit-*.json"))],
-        )
-
-    @property
-    def game(self) -> str:
-        return str(self.config["game"])
-
-    @property
-    def method(self) -> str:
-        return shown_method(self.config)
-
-    @property
-    def frames(self) -> int:
-        return int(self.metrics[-1]["frames"])
-
-    @property
-    def last_scores(self) -> list[float]:
-        return [episode["score"] for episode in self.episodes[-RECENT:]]
+        logs = RunLogs.read(path)
+        logs.need_metrics()
+        return cls(**vars(logs), audits=[_read_audit(file) for file in sorted(path.glob("audit-*.json"))])
 
     def settings(self) -> dict[str, Any]:
         """All settings by dotted name."""
@@ -72,7 +41,7 @@ class Run:
         """Settings that differ from what `megareward train METHOD --game GAME` would take: (here, there)."""
         usual = flat(to_dict(with_preset(TrainConfig(method=self.config["method"], game=self.game), "auto")))
         mine = self.settings()
-        skipped = {"method", "game", *NOT_THE_EXPERIMENT}
+        skipped = {"method", "game", "seed", *NO_BEARING}
         return {
             k: (v, usual.get(k)) for k, v in mine.items() if k not in skipped and as_json(v) != as_json(usual.get(k))
         }
@@ -98,15 +67,14 @@ class Group:
     @property
     def scores(self) -> list[float]:
         """The final score of each seed that finished a game."""
-        return [float(np.mean(run.last_scores)) for run in self.runs if run.episodes]
+        return [last_mean(run.episodes) for run in self.runs if run.episodes]
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
     """Seeds together. Where one method was run with several settings, the name says what differs."""
     found: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        settings = {k: v for k, v in run.settings().items() if k not in NOT_THE_EXPERIMENT}
-        found.setdefault((run.game, run.method, as_json(settings)), []).append(run)
+        found.setdefault((run.game, run.method, settings_key(run.config)), []).append(run)
     groups = []
     for (game, method, _), members in found.items():
         rivals = [m[0] for (g, n, _), m in found.items() if (g, n) == (game, method)]
@@ -117,11 +85,18 @@ def group_runs(runs: list[Run]) -> list[Group]:
 
 
 def differences(runs: list[Run]) -> dict[str, list[Any]]:
-    """Settings that are not the same in all runs, with their value in each."""
-    every = [run.settings() for run in runs]
-    names = dict.fromkeys(name for settings in every for name in settings)
-    rows = {name: [settings.get(name, "–") for settings in every] for name in names if name not in NOT_THE_EXPERIMENT}
-    return {name: values for name, values in rows.items() if len({as_json(v) for v in values}) > 1}
+    """Settings that bear on what is learnt and are not the same in all runs, with their value in each."""
+    every, bearing = [run.settings() for run in runs], [flat(without_seed(run.config)) for run in runs]
+    names = dict.fromkeys(name for settings in bearing for name in settings)
+    return {name: _values(name, every) for name in names if _differ(name, every) and _differ(name, bearing)}
+
+
+def _values(name: str, every: list[dict[str, Any]]) -> list[Any]:
+    return [settings.get(name, "–") for settings in every]
+
+
+def _differ(name: str, every: list[dict[str, Any]]) -> bool:
+    return len({as_json(value) for value in _values(name, every)}) > 1
 
 
 def score_line(group: Group, points: int = 160) -> Line | None:
@@ -129,35 +104,16 @@ def score_line(group: Group, points: int = 160) -> Line | None:
     runs = [run for run in group.runs if len(run.episodes) > 1]
     if not runs:
         return None
-    if len(runs) == 1:
-        return _one_seed(group.name, runs[0])
     curves = [np.array(curve(run.episodes)) for run in runs]  # each (moments, 2)
     start = max(run.episodes[min(FEWEST, len(run.episodes)) - 1]["frames"] for run in runs)
-    end = min(c[-1, 0] for c in curves)
-    x = np.linspace(start, end, points)
+    if len(runs) == 1:
+        begun = curves[0][:, 0] >= start
+        x, y = curves[0][begun].T
+        error = 1.96 * np.array(curve_errors(runs[0].episodes))[begun]
+        return Line(group.name, x, y, y - error, y + error)
+    x = np.linspace(start, min(c[-1, 0] for c in curves), points)
     each = np.stack([np.interp(x, c[:, 0], c[:, 1]) for c in curves])  # (seeds, points)
-    low, high = interval(each)
-    return Line(group.name, x, each.mean(0), low, high)
-
-
-def _one_seed(name: str, run: Run) -> Line:
-    scores = np.array([episode["score"] for episode in run.episodes], dtype=float)
-    ends = np.unique(np.linspace(min(FEWEST, len(scores)), len(scores), 160).round().astype(int))
-    frames = np.array([run.episodes[end - 1]["frames"] for end in ends], dtype=float)
-    recent = [scores[max(end - RECENT, 0) : end] for end in ends]
-    mean = np.array([r.mean() for r in recent])
-    error = np.array([1.96 * r.std(ddof=1) / np.sqrt(len(r)) for r in recent])
-    return Line(name, frames, mean, mean - error, mean + error)
-
-
-def interval(each: np.ndarray, draws: int = 1000) -> tuple[np.ndarray, np.ndarray]:
-    """95% bootstrap interval of the mean over the first axis (seeds); of two seeds, both."""
-    if len(each) < 3:
-        return each.min(0), each.max(0)
-    chosen = np.random.default_rng(0).integers(len(each), size=(draws, len(each)))
-    means = each[chosen].mean(1)
-    low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    return low, high
+    return Line(group.name, x, each.mean(0), *interval(each))
 
 
 def interval_text(group: Group) -> str:

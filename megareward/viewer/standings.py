@@ -5,9 +5,11 @@ import html
 import numpy as np
 
 from megareward.analysis.published import published, published_score
+from megareward.statistics.bootstrap import interval
+from megareward.statistics.scores import last_mean, last_scores, standard_error
 from megareward.viewer.charts import Level, line_chart, number, standing
 from megareward.viewer.markup import section, table
-from megareward.viewer.runs import Group, interval, interval_text, score_line
+from megareward.viewer.runs import Group, interval_text, score_line
 
 
 def game_section(game: str, groups: list[Group], random_scores: dict[str, float]) -> str:
@@ -71,9 +73,9 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
 
 def _games_interval(group: Group) -> tuple[float, float]:
     """Of a single seed: 95% interval of the mean over its last games."""
-    last = next(run.last_scores for run in group.runs if run.episodes)
-    error = 1.96 * float(np.std(last, ddof=1)) / len(last) ** 0.5 if len(last) > 1 else float("nan")
-    return float(np.mean(last)) - error, float(np.mean(last)) + error
+    episodes = next(run.episodes for run in group.runs if run.episodes)
+    error = 1.96 * standard_error(last_scores(episodes))
+    return last_mean(episodes) - error, last_mean(episodes) + error
 
 
 def _sources(groups: list[Group], others: dict[str, float]) -> str:

@@ -111,7 +111,7 @@ class Painter:
         if self.recording.points is not None:
             lanes.append(("score", self.score, INK))
         if self.recording.learnt is not None:
-            lanes.insert(0, ("mega-reward", self.recording.learnt.reward, AMBER))
+            lanes.insert(0, ("mega-reward", self.recording.learnt.mega_reward, AMBER))
             lanes.insert(1, ("sum of g", self.recording.learnt.g.sum(-1), TEAL))
         each = (self.width - GAP) // len(lanes)
         for i, (name, values, colour) in enumerate(lanes):

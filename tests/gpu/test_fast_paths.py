@@ -19,7 +19,8 @@ from megareward.ppo.loss import log_prob_of
 from megareward.runs.checkpoint import load_newest, save_checkpoint
 from megareward.runs.folder import RunFolder
 from megareward.training.clock import Clock
-from megareward.training.config import TrainConfig, without_fast_paths
+from megareward.training.config import TrainConfig
+from megareward.training.presets import without_fast_paths
 from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
 from megareward.types import Tensor

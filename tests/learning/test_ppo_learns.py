@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from megareward.ppo.config import PPOConfig
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 from megareward.training.evaluate import play
 from megareward.training.loop import Trainer
 from tests.small_envs import IdentityEnv

@@ -10,7 +10,8 @@ from megareward.cli import main
 from megareward.envs.atari_config import AtariConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
-from megareward.training.config import TrainConfig, with_preset, without_fast_paths
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset, without_fast_paths
 from megareward.training.loop import Trainer
 from tests.seams.small_runs import TINY_CONTROL, assert_same, assert_same_tensors, run, small, whole
 

@@ -27,7 +27,8 @@ from megareward.rewards.settings import NoSettings
 from megareward.runs.checkpoint import list_checkpoints, load_newest
 from megareward.runs.folder import RunFolder
 from megareward.training import run
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 
 TINY = ["--preset", "debug", "--device", "cpu", "--no-tensorboard"]
 FRAMES = 24

@@ -1,17 +1,18 @@
 """The ledger of runs, its table, and the report of one run."""
 
-import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from megareward.analysis.describe import describe_run, draw_curve
 from megareward.analysis.published import published, published_score
-from megareward.analysis.results import COLUMNS, CURVE_POINTS, add_run, curve, read_records, table
+from megareward.analysis.results import COLUMNS, add_run, table
 from megareward.envs.games import atari_games
-from megareward.errors import RunError, UsageError
+from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
-from megareward.training.config import RECENT, TrainConfig
+from megareward.runs.record import Record, read_records
+from megareward.training.config import TrainConfig
 
 
 def finished_run(path: Path, scores: list[float], *, commit: str | None = "0123456789abcdef", **config) -> Path:
@@ -32,13 +33,13 @@ def test_a_run_becomes_one_small_file_with_all_that_a_reader_needs(tmp_path):
     RunFolder(run).append("eval.jsonl", {"frames": 60_000, "scores": [1.0]})
     target = add_run(run, tmp_path / "ledger")
     assert target == tmp_path / "ledger" / "pong" / "extrinsic-s3-60k-01234567.json"
-    record = json.loads(target.read_text())
-    assert record["score"] == sum(range(10, 60)) / 50
-    assert (record["episodes"], record["episodes_in_score"]) == (60, RECENT)
-    assert (record["seed"], record["frames"], record["finished"]) == (3, 60_000, True)
-    assert record["evaluations"] == [{"frames": 60_000, "scores": [1.0]}]
-    assert record["config"]["ppo"]["n_envs"] == 8
-    assert record["provenance"]["commit"] == "0123456789abcdef"
+    record = Record.read(target)
+    assert record.score == sum(range(10, 60)) / 50
+    assert (record.episodes, record.episodes_in_score) == (60, 50)
+    assert (record.seed, record.frames, record.finished) == (3, 60_000, True)
+    assert record.evaluations == [{"frames": 60_000, "scores": [1.0]}]
+    assert record.config["ppo"]["n_envs"] == 8
+    assert record.provenance["commit"] == "0123456789abcdef"
     assert target.stat().st_size < 10_000
 
 
@@ -55,7 +56,7 @@ def test_the_files_name_carries_the_commit_where_there_is_one(tmp_path, commit, 
 
 def test_a_run_that_was_cut_short_is_recorded_as_unfinished(tmp_path):
     run = finished_run(tmp_path / "run", [1.0, 2.0], frames=80_000_000)
-    assert not json.loads(add_run(run, tmp_path).read_text())["finished"]
+    assert not Record.read(add_run(run, tmp_path)).finished
 
 
 def test_a_run_without_metrics_or_games_has_nothing_to_record(tmp_path):
@@ -65,41 +66,6 @@ def test_a_run_without_metrics_or_games_has_nothing_to_record(tmp_path):
     empty.append("metrics.jsonl", {"frames": 24})
     with pytest.raises(UsageError, match="not finished a single game"):
         add_run(empty.path, tmp_path)
-
-
-def test_a_file_of_the_ledger_that_is_no_json_is_named(tmp_path):
-    (tmp_path / "pong").mkdir()
-    (tmp_path / "pong" / "broken.json").write_text("{")
-    with pytest.raises(RunError, match=r"broken\.json"):
-        read_records([tmp_path])
-
-
-# The curve -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_curve_is_the_mean_of_the_last_50_games():
-    episodes = [{"frames": 10 * i, "score": float(i)} for i in range(1, 121)]
-    points = dict(map(tuple, curve(episodes)))
-    assert points[10] == 1.0
-    assert points[100] == 5.5
-    assert points[1200] == sum(range(71, 121)) / 50
-    assert len(points) == 120
-
-
-def test_a_long_curve_is_thinned_but_keeps_its_end():
-    episodes = [{"frames": i, "score": 2.0} for i in range(1, 100_001)]
-    points = curve(episodes)
-    assert len(points) == CURVE_POINTS
-    assert points[-1] == [100_000, 2.0]
-    assert [p[0] for p in points] == sorted({p[0] for p in points})
-
-
-def test_the_points_of_a_curve_are_spread_over_frames_not_over_games():
-    short = [{"frames": i, "score": 1.0} for i in range(1, 10_001)]  # a game per frame, then one in a hundred
-    long = [{"frames": 10_000 + 100 * i, "score": 2.0} for i in range(1, 101)]
-    points = curve([*short, *long])
-    assert 95 <= sum(frames > 10_000 for frames, _ in points) <= 105
-    assert points[-1][0] == 20_000
 
 
 # The table -----------------------------------------------------------------------------------------------------------
@@ -118,7 +84,7 @@ def test_the_table_averages_over_seeds_and_shows_published_scores_beside(tmp_pat
 
 def test_a_method_of_the_paper_stands_beside_the_papers_number_for_it(tmp_path):
     record = add_run(finished_run(tmp_path / "run", [1.0] * 2), tmp_path / "ledger")
-    rnd = json.loads(record.read_text()) | {"method": "rnd"}
+    rnd = replace(Record.read(record), method="rnd")
     assert table([rnd]).splitlines()[1].split()[-1] == f"{published_score('paper/rnd', 'pong'):g}"
 
 

@@ -76,8 +76,8 @@ def test_what_cannot_be_audited_is_refused_by_a_sentence(runs, words, sentence, 
 
 
 def test_an_oracle_is_named_wherever_its_scores_are_shown(runs, capsys):
-    from megareward.analysis.results import shown_method
     from megareward.runs.folder import RunFolder
+    from megareward.runs.logs import shown_method
 
     assert shown_method(RunFolder.open(runs / "oracle").record()["config"]) == "mega-ORACLE"
     assert shown_method(RunFolder.open(runs / "mega").record()["config"]) == "mega"

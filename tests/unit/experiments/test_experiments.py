@@ -11,8 +11,10 @@ from megareward.cli import main
 from megareward.experiments import audits, runner
 from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
 from megareward.experiments.table import markdown
-from megareward.statistics.bootstrap import interval
-from megareward.training.config import TrainConfig, to_dict, with_preset
+from megareward.runs.record import Record
+from megareward.training.config import TrainConfig, to_dict
+from megareward.training.presets import with_preset
+from tests.unit.records import record_of_config
 
 
 def test_every_run_of_every_experiment_has_a_name_of_its_own():
@@ -70,22 +72,21 @@ def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
     said: list[str] = []
     assert audits.audit_all([cell], runs, results, said.append) == []
     assert said[0].startswith("1 of 1  default-on-mini-breakout-s0: direct control")
-    record = json.loads(runner.record_path(results, cell).read_text())
-    assert record["finished"]
-    assert record["audit"]["policy"] == "random"
-    assert record["audit"]["lags"] == 4
+    record = Record.read(runner.record_path(results, cell))
+    assert record.finished
+    assert record.audit["policy"] == "random"
+    assert record.audit["lags"] == 4
     assert audits.audit_all([cell], runs, results, said.append) == []
     assert len(said) == 1
 
     plan = replace(MAPS, rows={"default": MAPS.rows["default"]}, columns={"mini-breakout": MAPS.columns["pong"]})
     text = markdown(plan, [cell], results)
-    assert f"| direct, AUROC | default | {record['audit']['scores']['direct_auroc']['mean']:.3f} [" in text
+    assert f"| direct, AUROC | default | {record.audit['scores']['direct_auroc']['mean']:.3f} [" in text
 
 
 def test_a_run_that_is_gone_cannot_be_audited(tmp_path):
     cell = tiny("default", "mega", 0)
-    summary = {"finished": True, "config": to_dict(cell.config)}
-    runner.record_path(tmp_path, cell).write_text(json.dumps(summary))
+    record_of_config(to_dict(cell.config)).write(runner.record_path(tmp_path, cell))
     assert audits.audit_all([cell], tmp_path / "runs", tmp_path, str) == [cell]
 
 
@@ -103,9 +104,9 @@ def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monke
     cells = [tiny("a", "random", 0), tiny("b", "random", 1)]
     said: list[str] = []
     assert runner.run_all(cells, tmp_path / "runs", tmp_path / "results", 2, said.append) == []
-    records = [json.loads(runner.record_path(tmp_path / "results", cell).read_text()) for cell in cells]
-    assert [record["seed"] for record in records] == [0, 1]
-    assert all(record["finished"] and record["provenance"]["commit"] for record in records)
+    records = [Record.read(runner.record_path(tmp_path / "results", cell)) for cell in cells]
+    assert [record.seed for record in records] == [0, 1]
+    assert all(record.finished and record.provenance["commit"] for record in records)
 
     monkeypatch.setattr(runner.sys, "executable", "/bin/false")  # whatever runs now fails
     assert runner.run_all(cells, tmp_path / "runs", tmp_path / "results", 2, said.append) == []
@@ -126,9 +127,9 @@ def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
     changed = {**config, "control": {**config["control"], "H": 7}}
     newer = {**config, "unheard_of": 1}
     for recorded, expected in ((config, True), (elsewhere, True), (older, True), (changed, False), (newer, False)):
-        runner.record_path(tmp_path, cell).write_text(json.dumps({"finished": True, "config": recorded}))
+        record_of_config(recorded).write(runner.record_path(tmp_path, cell))
         assert runner.is_done(tmp_path, cell) == expected
-    runner.record_path(tmp_path, cell).write_text(json.dumps({"finished": False, "config": config}))
+    record_of_config(config, finished=False).write(runner.record_path(tmp_path, cell))
     assert not runner.is_done(tmp_path, cell)
 
 
@@ -165,15 +166,11 @@ def test_the_table_has_means_intervals_and_gaps(tmp_path):
     experiment = replace(MINI, rows={"random": MINI.rows["random"], "mega": MINI.rows["mega"]}, seeds=2)
     for cell in experiment.cells():
         if cell.config.game == "mini-pong" and cell.row == "mega" and cell.column == "mini-pong":
-            record = {"finished": True, "config": to_dict(cell.config), "score": 1.0 + cell.config.seed}
-            runner.record_path(tmp_path, cell).write_text(json.dumps(record))
+            record = record_of_config(to_dict(cell.config), score=1.0 + cell.config.seed)
+            record.write(runner.record_path(tmp_path, cell))
     text = markdown(experiment, experiment.cells(), tmp_path)
     assert "| mega | 1.50 [1.00, 2.00] | - |" in text
     assert "| random | - |" in text
-
-
-def test_the_interval_of_equal_scores_is_a_point():
-    assert interval([2.5, 2.5, 2.5]) == (2.5, 2.5)
 
 
 def test_a_typo_is_refused_with_a_hint(capsys):

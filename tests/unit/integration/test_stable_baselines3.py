@@ -316,7 +316,8 @@ def test_the_default_settings_serve_mini_games_as_they_are():
 
 
 def control_of_mini_games() -> ControlConfig:
-    from megareward.training.config import TrainConfig, with_preset
+    from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 
     return with_preset(TrainConfig(method="mega", game="mini-pong"), "auto").control
 

@@ -13,7 +13,8 @@ from megareward.envs.mini.demon import MiniDemon
 from megareward.envs.mini.games import make_mini
 from megareward.errors import UsageError
 from megareward.observers.oracle import OracleTracker
-from megareward.training.config import TrainConfig, debug
+from megareward.training.config import TrainConfig
+from megareward.training.presets import debug
 from megareward.training.loop import Trainer
 from tests.small_envs import IdentityEnv
 

@@ -18,7 +18,8 @@ from megareward.ppo.policy import Policy
 from megareward.runs.checkpoint import prefixed
 from megareward.runs.folder import RunFolder
 from megareward.training import evaluate
-from megareward.training.config import TrainConfig, with_preset
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 from megareward.training.evaluate import Evaluation, evaluate_run, play
 from megareward.training.run import start
 from megareward.training.tracking import make_tracker

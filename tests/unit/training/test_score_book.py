@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from megareward.envs.interface import Step
-from megareward.training.config import RECENT
+from megareward.statistics.scores import RECENT
 from megareward.training.score_book import Episode, ScoreBook
 
 N = 3

@@ -10,7 +10,8 @@ from megareward.envs.mini import DemonConfig, PongConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
-from megareward.training.config import PRESETS, TrainConfig, from_dict, to_dict, with_preset
+from megareward.training.config import TrainConfig, from_dict, to_dict
+from megareward.training.presets import PRESETS, with_preset
 
 
 def through_json(config: TrainConfig) -> TrainConfig:

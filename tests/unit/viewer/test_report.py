@@ -15,7 +15,7 @@ from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
-from megareward.viewer.runs import Run, differences, flat, group_runs, interval, score_line
+from megareward.viewer.runs import Run, differences, flat, group_runs, score_line
 from tests.unit.test_imports import BLOCKED, run_python
 
 
@@ -169,13 +169,6 @@ def test_names_on_the_common_axis_do_not_cover_each_other():
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
-
-
-def test_the_interval_over_seeds():
-    low, high = interval(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    assert (list(low), list(high)) == ([1, 5], [3, 5])
-    low, high = interval(np.random.default_rng(0).normal(10, 2, (100, 1)))
-    assert (high - low)[0] == pytest.approx(2 * 1.96 * 2 / np.sqrt(100), rel=0.15)
 
 
 def test_the_line_of_several_seeds_covers_the_frames_that_all_have(tmp_path):

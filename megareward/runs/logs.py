@@ -1,0 +1,52 @@
+"""What a run has written so far, read from its folder."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from megareward.errors import UsageError
+from megareward.runs.folder import RunFolder
+
+
+@dataclass(frozen=True)
+class RunLogs:
+    """The settings as they were written, and the rows of every log."""
+
+    path: Path
+    config: dict[str, Any]
+    provenance: dict[str, Any]
+    episodes: list[dict[str, Any]]
+    metrics: list[dict[str, float]]
+    evaluations: list[dict[str, Any]]
+    processes: list[dict[str, Any]]
+
+    @classmethod
+    def read(cls, path: Path) -> "RunLogs":
+        folder = RunFolder.open(path)
+        about = folder.record()
+        logs = (folder.rows(f"{log}.jsonl") for log in ("scores", "metrics", "eval", "processes"))
+        return cls(path, about["config"], about["provenance"], *logs)
+
+    @property
+    def game(self) -> str:
+        return str(self.config["game"])
+
+    @property
+    def method(self) -> str:
+        return shown_method(self.config)
+
+    @property
+    def frames(self) -> int:
+        """Emulator frames trained so far."""
+        self.need_metrics()
+        return int(self.metrics[-1]["frames"])
+
+    def need_metrics(self) -> None:
+        if not self.metrics:
+            raise UsageError(f"{self.path} has no metrics yet; `megareward resume {self.path}` trains it first.")
+
+
+def shown_method(config: dict[str, Any]) -> str:
+    """The method's name, marked where the control maps are not learnt but true: a diagnosis, not a result."""
+    oracle = config.get("control", {}).get("oracle", {}).get("lags", 0) > 0
+    return f"{config['method']}-ORACLE" if oracle else str(config["method"])

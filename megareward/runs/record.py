@@ -1,0 +1,136 @@
+"""The record of a run: one small JSON file with its score, curve, settings and origin. Whatever reports reads these."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from megareward.errors import RunError, UsageError
+from megareward.quantities import count
+from megareward.runs.durable import replace_synced
+from megareward.runs.logs import RunLogs
+from megareward.statistics.scores import curve, last_mean, last_scores
+
+RECORD_VERSION = 2
+"""Version 1 has no entry `record_version` and is otherwise the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What is kept of a run. The fields are the entries of the file, in its order."""
+
+    record_version: int = RECORD_VERSION
+    game: str
+    method: str
+    """As `shown_method` has it."""
+    seed: int
+    frames: int
+    """Emulator frames trained; `config["frames"]` were planned."""
+    finished: bool
+    score: float
+    """Mean raw score of the last 50 finished games of training."""
+    episodes_in_score: int
+    """50, or fewer if fewer were finished."""
+    episodes: int
+    """Games finished in training."""
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    """What `megareward eval` found, oldest first."""
+    curve: list[list[float]]
+    """[frames, mean score of the last 50 games], at no more than 200 moments."""
+    config: dict[str, Any]
+    """All settings, as in the run's config.json."""
+    provenance: dict[str, Any]
+    """Commit, versions and hardware of the process that created the run."""
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    """Every process that worked on the run."""
+    audit: dict[str, Any] | None = None
+    """What `megareward audit` found, if the run was audited."""
+
+    @classmethod
+    def of_run(cls, path: Path) -> "Record":
+        """Condense the folder of a run."""
+        logs = RunLogs.read(path)
+        frames = logs.frames
+        if not logs.episodes:
+            raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
+        return cls(
+            game=logs.game,
+            method=logs.method,
+            seed=logs.config["seed"],
+            frames=frames,
+            finished=frames >= logs.config["frames"],
+            score=last_mean(logs.episodes),
+            episodes_in_score=len(last_scores(logs.episodes)),
+            episodes=len(logs.episodes),
+            evaluations=logs.evaluations,
+            curve=curve(logs.episodes),
+            config=logs.config,
+            provenance=logs.provenance,
+            processes=logs.processes,
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "Record":
+        return _from_json(_load(path), path)
+
+    def write(self, path: Path) -> Path:
+        """JSON with one line per entry, so that a diff of records can be read. The file is replaced as a whole."""
+        entries = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.record_version == 1:
+            del entries["record_version"]
+        if self.audit is None:
+            del entries["audit"]
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in entries.items()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_synced(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+        return path
+
+    @property
+    def length(self) -> str:
+        """How long it trained, in frames: 80M, or 71.6M of 80M if it is not over yet."""
+        planned = count(self.config["frames"])
+        return planned if self.finished else f"{count(self.frames)} of {planned}"
+
+
+def read_records(places: Iterable[Path]) -> list[Record]:
+    """Every record in these files and folders, by path; other JSON is passed over."""
+    files: list[Path] = []
+    for place in places:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; name records or folders that hold some, such as results/runs.")
+        files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
+    contents = ((file, _load(file)) for file in files)
+    return [_from_json(data, file) for file, data in contents if _is_record(data)]
+
+
+NAMES = [f.name for f in fields(Record)]
+NEEDED = {f.name for f in fields(Record) if f.default is MISSING and f.default_factory is MISSING}
+
+
+def _load(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as broken:
+        raise RunError(f"{path} is not valid JSON ({broken}); record its run again or remove it.") from broken
+
+
+def _is_record(data: Any) -> bool:
+    return isinstance(data, dict) and ("record_version" in data or data.keys() >= NEEDED)
+
+
+def _from_json(data: Any, source: Path) -> Record:
+    """What is not there takes its default; what no record has is refused, so that it cannot be lost on rewriting."""
+    if not isinstance(data, dict):
+        raise RunError(f"{source} is not the record of a run but {type(data).__name__}; name another file.")
+    version = data.get("record_version", 1)
+    if version not in range(1, RECORD_VERSION + 1):
+        raise UsageError(
+            f"{source} is a record of version {version}, this megareward reads versions up to {RECORD_VERSION}; "
+            "use the megareward that wrote it."
+        )
+    if missing := sorted(NEEDED - data.keys()):
+        raise RunError(f"{source} is not the record of a run: it has no '{missing[0]}'; record the run again.")
+    if strange := sorted(data.keys() - set(NAMES)):
+        raise RunError(f"{source} has an entry '{strange[0]}', which records do not have; remove it.")
+    return Record(**{**data, "record_version": version})

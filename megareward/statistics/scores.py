@@ -1,0 +1,47 @@
+"""The score of a run: the mean over its last 50 finished games, at the end and along the way."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+RECENT = 50
+"""Finished games averaged for the score that is shown and reported (paper: the last 50)."""
+CURVE_POINTS = 200
+
+Episodes = Sequence[Mapping[str, Any]]
+"""Finished games in order, each with `frames` and `score`: the rows of scores.jsonl."""
+
+
+def last_scores(episodes: Episodes) -> list[float]:
+    """Of the last 50 games, or of as many as there are."""
+    return [episode["score"] for episode in episodes[-RECENT:]]
+
+
+def last_mean(episodes: Episodes) -> float:
+    return float(np.mean(last_scores(episodes)))
+
+
+def standard_error(scores: Sequence[float] | np.ndarray) -> float:
+    """Of the mean; NaN for a single score, which says nothing about others."""
+    return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
+
+
+def curve(episodes: Episodes) -> list[list[float]]:
+    """[frames, mean score of the last 50 games] at no more than 200 moments, evenly spread over the frames."""
+    sums = np.concatenate([[0.0], np.cumsum([float(episode["score"]) for episode in episodes])])
+    ends = _ends(episodes)
+    starts = np.maximum(ends - RECENT, 0)
+    means = (sums[ends] - sums[starts]) / (ends - starts)
+    return [[episodes[end - 1]["frames"], round(float(mean), 4)] for end, mean in zip(ends, means, strict=True)]
+
+
+def curve_errors(episodes: Episodes) -> list[float]:
+    """Standard error, over the games in it, of each mean of the `curve`."""
+    return [standard_error(last_scores(episodes[:end])) for end in _ends(episodes)]
+
+
+def _ends(episodes: Episodes) -> np.ndarray:
+    """How many games are over at each moment of the curve."""
+    frames = [episode["frames"] for episode in episodes]
+    return np.unique(np.searchsorted(frames, np.linspace(frames[0], frames[-1], CURVE_POINTS), side="right"))

@@ -1,0 +1,54 @@
+"""Which runs are seeds of one experiment: `results` and `report` give the same answer."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from megareward.analysis.results import add_run, table
+from megareward.control.config import ControlConfig
+from megareward.runs.record import read_records
+from megareward.viewer.runs import Run, differences, group_runs
+from tests.unit.viewer.test_report import logged
+
+BATCH = replace(ControlConfig(), batch=ControlConfig().batch * 2)
+WARMUP = replace(ControlConfig(), warmup_steps=ControlConfig().warmup_steps + 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "groups"),
+    [
+        ("rnd", {"control": BATCH}, 1),  # no control model is trained
+        ("rnd", {"control": WARMUP}, 2),
+        ("mega", {"control": BATCH}, 2),
+        ("mega", {"checkpoint_minutes": 9.0, "device": "cpu"}, 1),
+        ("extrinsic", {"g_channel": "auto"}, 1),  # it never shows g
+        ("mega", {"g_channel": "auto"}, 2),
+    ],
+)
+def test_the_same_runs_are_one_group_in_results_and_in_report(tmp_path, method, changes, groups):
+    assert (
+        groups_of(tmp_path, logged(tmp_path / "a", method), logged(tmp_path / "b", method, seed=1, **changes)) == groups
+    )
+
+
+def test_a_run_that_is_older_than_a_setting_is_a_group_of_its_own(tmp_path):
+    old, new = logged(tmp_path / "old"), logged(tmp_path / "new", seed=1)
+    about = json.loads((old / "config.json").read_text())
+    del about["config"]["control"]["latent"]["flash"]
+    (old / "config.json").write_text(json.dumps(about))
+    assert groups_of(tmp_path, old, new) == 2
+    assert group_runs([Run.read(old), Run.read(new)])[0].name == "mega (flash –)"
+
+
+def groups_of(folder: Path, *paths: Path) -> int:
+    """Lines of the table, which must be as many as there are groups in the report, each with a name of its own."""
+    for path in paths:
+        add_run(path, folder / "ledger")
+    lines = table(read_records([folder / "ledger"])).splitlines()
+    runs = [Run.read(path) for path in paths]
+    found = group_runs(runs)
+    assert sum(line.startswith("breakout ") for line in lines) == len(found) == len({group.name for group in found})
+    assert bool(differences(runs)) == (len(found) > 1)
+    return len(found)
