@@ -1,6 +1,7 @@
 """Shapes are checked while the tests run; each test process uses one thread, so that several can share the cores."""
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,10 +9,20 @@ import torch
 if importlib.util.find_spec("jaxtyping") and importlib.util.find_spec("beartype"):
     from jaxtyping import install_import_hook
 
-    AUDIT = ("audit.branches", "audit.learnt", "audit.scores", "audit.truth")
+    AUDIT = ("audit.learnt", "audit.scores", "audit.truth", "counterfactual.mini")
     OWN_CODE = tuple(f"integration.{part}" for part in ("observations", "samples", "steps", "watcher", "reward"))
-    for part in ("ppo", "training.rollout", "rewards", "control", *OWN_CODE, *AUDIT):
-        install_import_hook(f"megareward.{part}", "beartype.beartype")
+    PACKAGES = ("ppo", "rollout", "stacking", "rewards", "statistics", "control", "observers", *OWN_CODE, *AUDIT)
+    ROOT = Path(__file__).resolve().parent.parent
+
+    def checked(part: str) -> list[str]:
+        """The modules of a part. Triton compiles the text of its kernels, which must not be wrapped; nor may a package
+        be named, which would stand for all that is in it."""
+        place = ROOT / "megareward" / part.replace(".", "/")
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        files = [file for file in files if file.name != "__init__.py" and "import triton" not in file.read_text()]
+        return [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
+
+    install_import_hook([module for part in PACKAGES for module in checked(part)], "beartype.beartype")
 
 torch.set_num_threads(1)
 

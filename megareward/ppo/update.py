@@ -1,8 +1,8 @@
 """One PPO update: several epochs of minibatches over a rollout."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Protocol
 
 import torch
 
@@ -16,13 +16,15 @@ Observe = Callable[[Int[Tensor, "M"]], Observation]
 """Sample indices -> what the policy sees. Stacks are formed only here, from unstacked storage."""
 
 
-class AuxiliaryLoss(Protocol):
+class AuxiliaryLoss(ABC):
     """A further loss that trains the policy's trunk, and networks of its own, in the same gradient steps."""
 
     module: torch.nn.Module
-    """Its own networks."""
+    """Its own networks, on the policy's device."""
 
-    def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]: ...
+    @abstractmethod
+    def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]:
+        """On the samples `index` of the rollout, of which the policy sees `seen`."""
 
 
 @dataclass(frozen=True)

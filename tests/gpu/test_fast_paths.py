@@ -46,7 +46,9 @@ PONG = TrainConfig(
     game="mini-pong",
     frames=10 * N * T,
     device="cuda",
-    ppo=PPOConfig(n_envs=N, rollout=T, minibatches=2, epochs=2),
+    n_envs=N,
+        rollout_steps=T,
+        ppo=PPOConfig(minibatches=2, epochs=2),
     control=CONTROL,
 )
 

@@ -30,7 +30,7 @@ def train(trainer: Trainer) -> list[float]:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_ppo_solves_the_one_step_identity_task(seed):
     """The frame shows which of four actions is right; guessing is right once in four."""
-    ppo = PPOConfig(n_envs=16, rollout=16, minibatches=4, epochs=4, learning_rate=3e-3, clip=0.2, clip_decays=False)
+    ppo = PPOConfig(minibatches=4, epochs=4, learning_rate=3e-3, clip=0.2, clip_decays=False)
     config = TrainConfig(method="extrinsic", frames=2560, seed=seed, ppo=ppo)
     scores = train(Trainer(config, CPU, IdentityEnv(n_envs=16, n_actions=4)))
     assert np.mean(scores[:100]) < 0.6

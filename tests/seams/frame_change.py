@@ -7,7 +7,9 @@ import torch
 
 from megareward.reward_stream import RewardStream
 from megareward.rewards import Method
-from megareward.rewards.interface import Recorded, RewardTerm, World
+from megareward.rewards.interface import RewardTerm
+from megareward.rollout import Recorded
+from megareward.world import World
 from megareward.rewards.settings import NoSettings
 from megareward.types import Float, Tensor
 

@@ -43,7 +43,6 @@ TINY_CONTROL = ControlConfig(
     rtm=RtmConfig(channels=2, features=8, gamma_features=8),
     batch=N * T,
     normalise_frames=N * T,
-    warmup_steps=N * T,
 )
 QUIET: dict[str, Any] = {"quiet": True, "tensorboard": False}
 
@@ -59,7 +58,10 @@ def small(method: str, **changes: Any) -> TrainConfig:
         "seed": 5,
         "device": "cpu",
         "checkpoint_minutes": 0.0,
-        "ppo": PPOConfig(n_envs=N, rollout=T, minibatches=2, epochs=2, learning_rate=1e-2),
+        "n_envs": N,
+        "rollout_steps": T,
+        "warmup_steps": N * T,
+        "ppo": PPOConfig(minibatches=2, epochs=2, learning_rate=1e-2),
         "g_channel": "auto",
         "control": TINY_CONTROL,
         "env": PongConfig(points=1, max_steps=17),

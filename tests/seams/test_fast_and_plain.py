@@ -64,7 +64,9 @@ def breakout(method: str, groups: int, **changes: object) -> TrainConfig:
         method,
         game="breakout",
         env=AtariConfig(threads=1, max_frames=40, groups=groups),
-        ppo=PPOConfig(n_envs=N_ATARI, rollout=T_ATARI, minibatches=2, epochs=1),
+        n_envs=N_ATARI,
+        rollout_steps=T_ATARI,
+        ppo=PPOConfig(minibatches=2, epochs=1),
         frames=3 * N_ATARI * T_ATARI * 4,
         **changes,
     )

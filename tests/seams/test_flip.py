@@ -41,7 +41,7 @@ def test_flipping_the_games_score_changes_nothing_the_agent_learns_or_does(metho
 
 @pytest.mark.parametrize("game", MINI_CONFIGS)
 def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
-    ppo = PPOConfig(n_envs=3, rollout=32, minibatches=2, epochs=1, learning_rate=1e-2)
+    ppo = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
     env = MINI_CONFIGS[game](max_steps=50)
     config = small("frame-change", game=game, env=env, ppo=ppo, frames=3 * 3 * 32, g_channel="no")
     assert_nothing_but_the_score_changed(config, tmp_path)
@@ -53,7 +53,7 @@ def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
 )
 def test_the_flip_changes_nothing_in_a_real_atari_game(method, g_channel, tmp_path):
     """Long enough that points are lost; Pong's first ball is missed after some 60 decisions."""
-    ppo = PPOConfig(n_envs=2, rollout=20, minibatches=2, epochs=1, learning_rate=1e-2)
+    ppo = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
     pong = {"game": "pong", "env": AtariConfig(threads=1), "frames": 4 * 2 * 20 * 4}
     assert_nothing_but_the_score_changed(small(method, ppo=ppo, g_channel=g_channel, **pong), tmp_path)
 

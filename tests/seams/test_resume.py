@@ -82,7 +82,7 @@ def test_a_damaged_newest_checkpoint_costs_one_interval_and_nothing_else(tmp_pat
 
 
 def test_atari_starts_new_episodes_and_says_so(tmp_path, capsys):
-    ppo = PPOConfig(n_envs=2, rollout=4, minibatches=2, epochs=1)
+    ppo = PPOConfig(minibatches=2, epochs=1)
     config = small("extrinsic", game="pong", env=AtariConfig(threads=1), ppo=ppo, frames=2 * 2 * 4 * 4)
     start(config, tmp_path / "run", minutes=A_MOMENT, **QUIET)
     resume(tmp_path / "run", tensorboard=False)

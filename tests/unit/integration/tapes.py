@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
-from megareward.envs.interface import UserStep
+from megareward.envs.interface import Step
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
 from megareward.training.clock import Clock
@@ -196,7 +196,9 @@ def own_trainer(method: str, T: int, control: ControlConfig, reels: list[list[Ep
         method=method,
         seed=SEED,
         device="cpu",
-        ppo=PPOConfig(n_envs=N, rollout=T, minibatches=1, epochs=1),
+        n_envs=N,
+        rollout_steps=T,
+        ppo=PPOConfig(minibatches=1, epochs=1),
         control=control,
         reward=METHODS[method].config(**{**SMALL.get(method, {}), **settings}),
     )

@@ -8,7 +8,7 @@ from megareward.ppo.policy import Policy
 from megareward.ppo.update import PPO, Samples
 
 A, S, B = 5, 2, 24
-CONFIG = PPOConfig(n_envs=3, rollout=8, minibatches=4, epochs=2, learning_rate=1e-3)
+CONFIG = PPOConfig(minibatches=4, epochs=2, learning_rate=1e-3)
 
 
 def policy_and_samples(device: str = "cpu", dead: int | None = None) -> tuple[Policy, torch.Tensor, Samples]:

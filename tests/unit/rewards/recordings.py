@@ -8,7 +8,9 @@ import safetensors.torch
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from megareward.rewards.interface import ControlRecord, Recorded, Reward, World
+from megareward.rewards.interface import Reward
+from megareward.rollout import Recorded
+from megareward.world import World
 
 T, N, A, HW = 5, 3, 7, 6
 SMALL, ATARI = (32, 36), (84, 84)

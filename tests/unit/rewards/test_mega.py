@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from megareward.rewards import METHODS
-from megareward.rewards.interface import ControlRecord
 from megareward.rewards.mega import Mega
 from megareward.rewards.settings import MegaConfig
 from tests.unit.rewards.recordings import HW, N, T, assert_computing_changes_nothing, noise, world

@@ -7,7 +7,9 @@ import torch
 
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
-from megareward.rewards.interface import Recorded, Stateless, World
+from megareward.rewards.interface import Stateless
+from megareward.rollout import Recorded
+from megareward.world import World
 from megareward.rewards.settings import ExtrinsicConfig
 
 T, N, HEIGHT, WIDTH, A = 5, 3, 32, 36, 7

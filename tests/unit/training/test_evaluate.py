@@ -26,7 +26,7 @@ from megareward.training.tracking import make_tracker
 from megareward.types import Int, Tensor
 
 CPU = torch.device("cpu")
-PPO = PPOConfig(n_envs=3, rollout=8, minibatches=2, epochs=1)
+PPO = PPOConfig(minibatches=2, epochs=1)
 CONFIG = TrainConfig(method="extrinsic", frames=96, ppo=PPO, env=PongConfig(points=1, max_steps=50))
 
 

@@ -15,7 +15,7 @@ from megareward.types import Int, Tensor
 
 CPU = torch.device("cpu")
 T, N = 10, 3
-PPO = PPOConfig(n_envs=N, rollout=T, minibatches=2, epochs=1, learning_rate=1e-2)
+PPO = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
 CONFIG = TrainConfig(
     method="extrinsic", frames=4 * T * N, seed=5, ppo=PPO, env=PongConfig(points=1, max_steps=17), device="cpu"
 )

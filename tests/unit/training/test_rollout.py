@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from megareward.envs.interface import Step
-from megareward.training.rollout import Rollout
+from megareward.rollout import Rollout
 
 T, N, HEIGHT, WIDTH, K, S = 5, 3, 6, 7, 4, 2  # K frames in a stack, S streams
 

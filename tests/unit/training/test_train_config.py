@@ -33,7 +33,9 @@ def test_what_differs_from_the_defaults_survives_json():
     config = TrainConfig(
         method="extrinsic",
         env=PongConfig(size=40, opponent=False),
-        ppo=PPOConfig(n_envs=5, rollout=6, minibatches=3),
+        n_envs=5,
+        rollout_steps=6,
+        ppo=PPOConfig(minibatches=3),
         checkpoint_minutes=0.25,
         show_score="no",
     )
@@ -100,7 +102,7 @@ def test_any_spelling_of_a_game_is_the_same_run():
 
 
 def test_frames_are_emulator_frames_and_iterations_are_rounded_up():
-    ppo = PPOConfig(n_envs=3, rollout=8, minibatches=2)
+    ppo = PPOConfig(minibatches=2)
     assert TrainConfig(method="random", game="pong", frames=3 * 8 * 4 * 5, ppo=ppo).iterations == 5
     assert TrainConfig(method="random", game="mini-pong", frames=3 * 8 * 5 + 1, ppo=ppo).iterations == 6
 
