@@ -17,7 +17,7 @@ model, enter GAE or update the control map.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -38,6 +38,7 @@ class Step:
     episode_over: Bool[Tensor, "N"]
 
 
+@runtime_checkable
 class BatchedEnv(Protocol):
     """N copies of one game, stepped together. `send` and `recv` are apart so that work can be done in between."""
 

@@ -1,4 +1,4 @@
-"""What only a GPU can show: recorded graphs, two lanes and groups of environments leave the numbers alone.
+"""What only a GPU can show: captured graphs, two CUDA streams and groups of environments leave the numbers alone.
 
 `scripts/gpu_check.sh` runs these, with all other tests that need a GPU.
 """
@@ -12,6 +12,7 @@ import torch
 
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.learning.pending_update import PendingUpdate
+from megareward.control.learning.schedule import Schedule
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
@@ -19,9 +20,11 @@ from megareward.ppo.loss import log_prob_of
 from megareward.runs.checkpoint import load_newest, save_checkpoint
 from megareward.runs.folder import RunFolder
 from megareward.training.clock import Clock
+from megareward.training.collect import Collector
 from megareward.training.config import TrainConfig
-from megareward.training.presets import without_fast_paths
+from megareward.training.fast_collect import FastCollector
 from megareward.training.loop import Trainer
+from megareward.training.presets import without_fast_paths
 from megareward.training.run import resume, start
 from megareward.types import Tensor
 
@@ -38,19 +41,19 @@ CONTROL = ControlConfig(
     batch=32,
     passes=2,
     normalise_frames=N * T,
-    warmup_steps=10**9,
 )
-"""Random actions throughout: what is recorded does not depend on any rounding."""
 PONG = TrainConfig(
     method="mega",
     game="mini-pong",
     frames=10 * N * T,
     device="cuda",
     n_envs=N,
-        rollout_steps=T,
-        ppo=PPOConfig(minibatches=2, epochs=2),
+    rollout_steps=T,
+    ppo=PPOConfig(minibatches=2, epochs=2),
+    warmup_steps=10**9,
     control=CONTROL,
 )
+"""Random actions throughout: what is recorded does not depend on any rounding."""
 
 
 @contextmanager
@@ -64,41 +67,47 @@ def fixed_algorithms() -> Iterator[None]:
 
 
 def learnt(config: TrainConfig, two_streams: bool, iterations: int = 6) -> tuple[list[Tensor], list[Tensor]]:
-    """The judge's weights at the end of every iteration, and g as it was recorded; in two CUDA streams or in one."""
+    """The lagged copy's weights at the end of every iteration, and g as recorded; in two CUDA streams or in one."""
     with fixed_algorithms():
         trainer = Trainer(config, GPU)
         if not two_streams:
-            trainer.cuda_streams = trainer.schedule.cuda_streams = CudaStreams(GPU, enabled=False)
+            trainer.cuda_streams = schedule_of(trainer).cuda_streams = CudaStreams(GPU, enabled=False)
         trainer.begin()
         weights, maps = [], []
         for _ in range(iterations):
             trainer.iterate()
-            parameters = trainer.tracker.models.modules.parameters()
+            parameters = trainer.observers["control"].models.modules.parameters()
             weights.append(torch.cat([p.detach().flatten() for p in parameters]).clone())
-            maps.append(trainer.rollout.g.clone())
-        trainer.settle()
-        weights.append(torch.cat([p.detach().flatten() for p in trainer.models.modules.parameters()]).clone())
+            maps.append(trainer.rollout.fields["g"].clone())
+        trainer.finish()
+        weights.append(
+            torch.cat([p.detach().flatten() for p in schedule_of(trainer).learner.models.modules.parameters()]).clone()
+        )
         trainer.env.close()
     return weights, maps
 
 
-def test_a_lesson_that_lags_behind_reads_its_own_batches():
+def test_an_update_that_lags_behind_reads_its_own_batches():
     """Steps are launched long before they run; what is allocated meanwhile must not get the memory of their batches."""
     streams, seen = CudaStreams(GPU), []
     with streams.main():
         batches = torch.arange(6 * 4096, device=GPU).reshape(6, 4096)
         wanted = batches.sum(1).tolist()
-        lesson = PendingUpdate(list(batches), lambda numbers: seen.append(numbers.sum()) or {}, GPU)
+        update = PendingUpdate(list(batches), lambda numbers: seen.append(numbers.sum()) or {}, GPU)
         del batches
         with streams.side():
             torch.cuda._sleep(2 * 10**9)  # about a second
         for moment in range(3, 0, -1):
             with streams.side():
-                lesson.go_on(moment)
+                update.work(moment)
         rubbish = [torch.full((6, 4096), -1, device=GPU) for _ in range(50)]
         streams.join()
         assert [int(value) for value in seen] == wanted
     del rubbish
+
+
+def schedule_of(trainer: Trainer) -> Schedule:
+    return trainer.observers["control"].schedule
 
 
 def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
@@ -106,7 +115,7 @@ def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
 
 
 @pytest.mark.parametrize("graph", ["on", "off"])
-def test_learning_in_the_back_lane_gives_the_weights_and_maps_of_learning_in_turn(graph):
+def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_turn(graph):
     config = replace(PONG, control=replace(CONTROL, execution=replace(EXACT, graph=graph)))
     in_turn, again, beside = (learnt(config, two) for two in (False, False, True))
     for kind in (0, 1):
@@ -115,28 +124,29 @@ def test_learning_in_the_back_lane_gives_the_weights_and_maps_of_learning_in_tur
     assert largest_difference(in_turn[0][:1], in_turn[0][-1:]) > 1e-4  # something was learnt
 
 
-def test_a_lesson_and_the_change_of_the_judge_never_make_the_host_wait():
+def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait():
     trainer = Trainer(PONG, GPU)
     trainer.begin()
-    for _ in range(4):  # graphs are recorded, the statistics of the frames are complete
+    for _ in range(4):  # graphs are captured, the statistics of the frames are complete
         trainer.iterate()
-    schedule, rollout = trainer.schedule, trainer.rollout
+    schedule, rollout = schedule_of(trainer), trainer.rollout
     first_here = rollout.first[1:].cpu()  # as environments on the CPU would tell
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with trainer.cuda_streams.main():
-            schedule.take(rollout.all_frames, rollout.actions, rollout.all_first, first_here, rollout.log_policy)
-            schedule.go_on(3)
-            schedule.go_on(1)
-            schedule.settle()
+            schedule.begin(rollout.all_frames, rollout.actions, rollout.all_first, first_here, rollout.log_policy)
+            schedule.work(3)
+            schedule.work(1)
+            schedule.finish()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     trainer.env.close()
 
 
 def test_an_overlapped_run_is_stopped_and_resumed(tmp_path):
-    config = replace(PONG, frames=4 * N * T, control=replace(CONTROL, warmup_steps=N * T, execution=ExecutionConfig()))
+    control = replace(CONTROL, execution=ExecutionConfig())
+    config = replace(PONG, frames=4 * N * T, warmup_steps=N * T, control=control)
     start(config, tmp_path / "run", minutes=1e-9, tensorboard=False, quiet=True)
     resume(tmp_path / "run", tensorboard=False, quiet=True)
     rows = RunFolder(tmp_path / "run").rows("metrics.jsonl")
@@ -147,9 +157,8 @@ def test_an_overlapped_run_is_stopped_and_resumed(tmp_path):
 
 @pytest.mark.parametrize("method", ["mega", "extrinsic"])
 def test_a_run_that_has_begun_to_learn_goes_on_after_a_stop_as_it_would_have(method, tmp_path):
-    """Both optimisers have moments by then, and the graphs of the second process are recorded upon them."""
-    control = replace(CONTROL, warmup_steps=2 * N * T)
-    config = replace(PONG, method=method, reward=None, control=control)
+    """Both optimisers have moments by then, and the graphs of the second process are captured upon them."""
+    config = replace(PONG, method=method, reward=None, warmup_steps=2 * N * T)
     with fixed_algorithms():
         whole = Trainer(config, GPU)
         whole.begin()
@@ -191,21 +200,34 @@ def test_groups_record_what_one_group_records(fast):
     for many in others:
         for name in ("all_frames", "flags", "age", "actions"):
             assert torch.equal(getattr(one.rollout, name), getattr(many.rollout, name)), name
-        for name in ("direct", "g", "growth"):
-            mine, theirs = getattr(one.rollout, name), getattr(many.rollout, name)
+        for name in ("direct", "g", "mega_reward"):
+            mine, theirs = one.rollout.fields[name], many.rollout.fields[name]
             torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-3)
     for trainer in (one, *others):
         trainer.env.close()
 
 
 @pytest.mark.parametrize("n_groups", [1, 2])
-def test_the_recorded_graph_acts_on_the_frames_of_its_own_group(n_groups):
+def test_the_captured_graph_acts_on_the_frames_of_its_own_group(n_groups):
     """The probabilities in the rollout are those of the policy on the stacks of the same samples."""
     trainer = collected(breakout("extrinsic", n_groups, control=CONTROL), iterations=1)
     with torch.no_grad():
-        trainer.collect(Clock())
-        logits, values = trainer.policy(*trainer.observe(torch.arange(N * T, device=GPU)))
+        trainer.collector.collect(Clock(), random=False)
+        logits, values = trainer.agent.evaluate(torch.arange(N * T, device=GPU))
     expected = log_prob_of(logits, trainer.rollout.actions.flatten())
     torch.testing.assert_close(trainer.rollout.log_probs.flatten(), expected, rtol=1e-2, atol=1e-2)
     torch.testing.assert_close(trainer.rollout.values[:-1].flatten(0, 1), values, rtol=1e-2, atol=1e-2)
     trainer.env.close()
+
+
+@pytest.mark.parametrize("method", ["mega", "rnd", "extrinsic"])
+def test_the_fast_collector_records_what_the_plain_one_does(method):
+    """Random actions, full precision: with graphs and pinned memory, and without."""
+    fast = replace(PONG, method=method, reward=None)
+    plain = replace(fast, ppo=replace(fast.ppo, cuda_graphs=False))
+    one, two = collected(fast), collected(plain)
+    assert (type(one.collector), type(two.collector)) == (FastCollector, Collector)
+    for name in ("all_frames", "flags", "age", "actions", "log_policy"):
+        assert torch.equal(getattr(one.rollout, name), getattr(two.rollout, name)), name
+    for name, values in one.rollout.fields.items():
+        torch.testing.assert_close(values, two.rollout.fields[name], rtol=1e-2, atol=1e-3)

@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from megareward.control.config import ControlConfig, mini
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.envs.mini import mini_config
 from megareward.envs.mini.base import MiniGame
 from megareward.envs.mini.games import make_mini
 from megareward.observers.tracker import Control, ControlTracker
+from megareward.stacking import pushed
 
-LEARNER = replace(mini(ControlConfig()), fraction=1.0)
+SETTINGS = replace(mini(ControlConfig()), fraction=1.0)
 """The settings of mini games; every transition is used twice, so that minutes are enough."""
 
 Policy = Callable[[MiniGame, torch.Generator], Tensor]
@@ -33,8 +35,8 @@ def follow_the_ball(env: MiniGame, generator: torch.Generator) -> Tensor:
 def learn(game: str, n_updates: int, seed: int = 0, n_envs: int = 64, T: int = 16, **options: object) -> ControlModels:
     """Models trained on `n_updates` rollouts of random play."""
     env = make_mini(game, n_envs, mini_config(game, **options))
-    models = ControlModels(LEARNER, env.frame_shape, env.n_actions, seed=seed)
-    generator = torch.Generator().manual_seed(seed)
+    models = ControlModels(SETTINGS, env.frame_shape, env.n_actions, seed=seed)
+    learner, generator = ControlLearner(models, seed), torch.Generator().manual_seed(seed)
     step = env.reset(seed)
     frames, first = [step.frames], [step.first]
     for _ in range(n_updates):
@@ -44,8 +46,8 @@ def learn(game: str, n_updates: int, seed: int = 0, n_envs: int = 64, T: int = 1
             step = env.step(actions[-1])
             frames.append(step.frames)
             first.append(step.first)
-        models.update(torch.stack(frames), torch.stack(actions), torch.stack(first))
-        frames, first = frames[-LEARNER.rtm.stack :], first[-LEARNER.rtm.stack :]
+        learner.update(torch.stack(frames), torch.stack(actions), torch.stack(first))
+        frames, first = frames[-SETTINGS.rtm.stack :], first[-SETTINGS.rtm.stack :]
     return models
 
 
@@ -73,15 +75,14 @@ def watch(
     env = make_mini(game, n_envs, mini_config(game, **options))
     tracker, generator = ControlTracker(models, n_envs), torch.Generator().manual_seed(seed)
     step = env.reset(seed)
-    stack = step.frames[:, None].repeat(1, LEARNER.rtm.stack, 1, 1)
+    stack = step.frames[:, None].repeat(1, SETTINGS.rtm.stack, 1, 1)
     tracker.step(stack, torch.zeros(n_envs, dtype=torch.long), step.first)
     now = cells_of_objects(models, env)
     for _ in range(steps):
         actions, before, game_before = policy(env, generator), now, env.game
         controlled = directly_controlled(models, env, actions) if truth else None
         step = env.step(actions)
-        stack = torch.cat([stack[:, 1:], step.frames[:, None]], 1)
-        stack = torch.where(step.first[:, None, None, None], step.frames[:, None], stack)
+        stack = pushed(stack, step.frames, step.first)
         control, now = tracker.step(stack, actions, step.first, with_relation=True), cells_of_objects(models, env)
         yield Moment(control, ~step.first, step.frames, before, now, game_before, env.game, controlled)
 

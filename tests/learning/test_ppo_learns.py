@@ -8,9 +8,9 @@ import torch
 
 from megareward.ppo.config import PPOConfig
 from megareward.training.config import TrainConfig
-from megareward.training.presets import with_preset
 from megareward.training.evaluate import play
 from megareward.training.loop import Trainer
+from megareward.training.presets import with_preset
 from tests.small_envs import IdentityEnv
 
 CPU = torch.device("cpu")
@@ -31,7 +31,7 @@ def train(trainer: Trainer) -> list[float]:
 def test_ppo_solves_the_one_step_identity_task(seed):
     """The frame shows which of four actions is right; guessing is right once in four."""
     ppo = PPOConfig(minibatches=4, epochs=4, learning_rate=3e-3, clip=0.2, clip_decays=False)
-    config = TrainConfig(method="extrinsic", frames=2560, seed=seed, ppo=ppo)
+    config = TrainConfig(method="extrinsic", frames=2560, seed=seed, n_envs=16, rollout_steps=16, ppo=ppo)
     scores = train(Trainer(config, CPU, IdentityEnv(n_envs=16, n_actions=4)))
     assert np.mean(scores[:100]) < 0.6
     assert np.mean(scores[-200:]) > 0.95
@@ -42,8 +42,8 @@ def test_ppo_with_the_score_as_reward_beats_random_play_at_mini_pong_by_a_wide_m
     config = with_preset(TrainConfig(method="extrinsic", game="mini-pong", frames=64_000, seed=0, device="cpu"), "mini")
     trainer = Trainer(config, CPU)
     train(trainer)
-    dice = play(replace(config, method="random", reward=None), None, 32, device=CPU)
-    at_random = np.mean([game.score for game in dice])
+    games = play(replace(config, method="random", reward=None), None, 32, device=CPU)
+    at_random = np.mean([game.score for game in games])
     learnt = np.mean([game.score for game in play(config, trainer.tensors(), 32, device=CPU)])
     assert at_random < -2.0
     assert learnt > 0.5

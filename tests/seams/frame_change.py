@@ -8,10 +8,10 @@ import torch
 from megareward.reward_stream import RewardStream
 from megareward.rewards import Method
 from megareward.rewards.interface import RewardTerm
-from megareward.rollout import Recorded
-from megareward.world import World
 from megareward.rewards.settings import NoSettings
+from megareward.rollout import Recorded
 from megareward.types import Float, Tensor
+from megareward.world import World
 
 
 class FrameChange:

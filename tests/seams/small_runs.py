@@ -16,13 +16,13 @@ import torch
 
 from megareward.control.config import AdmConfig, ControlConfig, RtmConfig
 from megareward.envs.interface import BatchedEnv, Step
-from megareward.envs.make import make_env
 from megareward.envs.mini import PongConfig
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS, find_method
 from megareward.runs.checkpoint import load_newest
 from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
+from megareward.training.parts import make_game
 from megareward.training.run import resume, start
 from megareward.types import Int, Tensor
 from tests.seams import frame_change
@@ -43,6 +43,7 @@ TINY_CONTROL = ControlConfig(
     rtm=RtmConfig(channels=2, features=8, gamma_features=8),
     batch=N * T,
     normalise_frames=N * T,
+    background_frames=N * T,
 )
 QUIET: dict[str, Any] = {"quiet": True, "tensorboard": False}
 
@@ -94,8 +95,7 @@ class Watched:
 
 
 def env_of(config: TrainConfig) -> BatchedEnv:
-    n_envs = config.ppo.n_envs
-    return make_env(config.game, n_envs, config.env, hide_score=config.hides_score, device=torch.device("cpu"))
+    return make_game(config, config.n_envs, torch.device("cpu"))
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Outcome:
 
     @property
     def weights(self) -> dict[str, Tensor]:
-        """All that was learnt: policy, optimiser, rewards, control models; also the dice."""
+        """All that was learnt: policy, optimiser, rewards, control models; also the random states."""
         return {name: tensor for name, tensor in self.tensors.items() if not name.startswith(("env.", "rollout."))}
 
 

@@ -8,11 +8,16 @@ import torch
 
 from megareward.cli import main
 from megareward.envs.atari_config import AtariConfig
+from megareward.envs.interface import BatchedEnv
 from megareward.errors import UsageError
+from megareward.observers.interface import Observer
+from megareward.ppo.agent import Agent
 from megareward.ppo.config import PPOConfig
+from megareward.rollout import Rollout
 from megareward.training.config import TrainConfig
-from megareward.training.presets import with_preset, without_fast_paths
+from megareward.training.fast_collect import FastCollector
 from megareward.training.loop import Trainer
+from megareward.training.presets import with_preset, without_fast_paths
 from tests.seams.small_runs import TINY_CONTROL, assert_same, assert_same_tensors, run, small, whole
 
 CPU = torch.device("cpu")
@@ -54,6 +59,34 @@ def test_on_a_cpu_without_overlap_the_fast_run_and_the_plain_run_are_the_same_bi
     assert_same(whole(config)[0], run(without_fast_paths(config), tmp_path / "plain")[0])
 
 
+def fast_collector(
+    config: TrainConfig,
+    env: BatchedEnv,
+    rollout: Rollout,
+    observers: dict[str, Observer],
+    agent: Agent,
+    generator: torch.Generator,
+) -> FastCollector:
+    """What a GPU uses, without graphs, where `make_collector` would take the plain one."""
+    return FastCollector(env, rollout, list(observers.values()), agent, generator, graphs=False)
+
+
+@pytest.mark.parametrize("overlap", ["off", "on"])
+@pytest.mark.parametrize("method", ["mega", "rnd", "extrinsic", "random"])
+def test_the_fast_collector_and_the_plain_one_give_the_same_run_bit_for_bit(method, overlap, tmp_path, monkeypatch):
+    config = small(method, control=replace(TINY_CONTROL, overlap=overlap))
+    plain, _ = whole(config)
+    monkeypatch.setattr("megareward.training.loop.make_collector", fast_collector)
+    assert_same(plain, run(config, tmp_path / "fast")[0])
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_plain_collector_is_taken_where_there_is_nothing_to_be_fast_with(groups):
+    trainer = Trainer(breakout("extrinsic", groups), CPU)
+    trainer.env.close()
+    assert isinstance(trainer.collector, FastCollector) == (groups == 2)
+
+
 # Groups of Atari environments ----------------------------------------------------------------------------------------
 
 N_ATARI, T_ATARI = 4, 6
@@ -78,7 +111,7 @@ def trained(config: TrainConfig, iterations: int = 3) -> tuple[Trainer, list]:
     episodes = []
     for _ in range(iterations):
         episodes += trainer.iterate()[1]
-    trainer.settle()
+    trainer.finish()
     trainer.env.close()
     return trainer, episodes
 
@@ -87,16 +120,18 @@ def trained(config: TrainConfig, iterations: int = 3) -> tuple[Trainer, list]:
 @pytest.mark.parametrize("overlap", ["off", "on"])
 def test_groups_and_overlap_leave_no_trace_in_what_is_recorded_and_learnt(n_groups, overlap):
     """Random actions, as in the warm-up: no rounding of the policy can decide anything."""
-    control = replace(TINY_CONTROL, batch=8, warmup_steps=10**6, overlap=overlap)
-    (one, games), (many, same_games) = (trained(breakout("mega", n, control=control)) for n in (1, n_groups))
+    control = replace(TINY_CONTROL, batch=8, overlap=overlap)
+    (one, games), (many, same_games) = (
+        trained(breakout("mega", n, control=control, warmup_steps=10**6)) for n in (1, n_groups)
+    )
     assert len(games) >= N_ATARI
     assert games == same_games
-    assert_same_tensors(one.models.state_dict(), many.models.state_dict())
+    assert_same_tensors(one.observers["control"].state_dict(), many.observers["control"].state_dict())
     for name in ("all_frames", "flags", "age", "actions"):
         assert torch.equal(getattr(one.rollout, name), getattr(many.rollout, name)), name
-    for name in ("direct", "g", "growth"):  # products of matrices of fewer rows may round differently
-        torch.testing.assert_close(getattr(one.rollout, name), getattr(many.rollout, name))
-    assert one.rollout.g.max() > 0
+    for name in ("direct", "g", "mega_reward"):  # products of matrices of fewer rows may round differently
+        torch.testing.assert_close(one.rollout.fields[name], many.rollout.fields[name])
+    assert one.rollout.fields["g"].max() > 0
 
 
 def test_a_policy_acts_in_groups_as_it_does_in_one():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from megareward.envs.atari_config import AtariConfig
-from megareward.envs.mini import MINI_CONFIGS
+from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import find_method
 from megareward.training.config import TrainConfig
@@ -25,7 +25,7 @@ def assert_nothing_but_the_score_changed(config: TrainConfig, tmp_path) -> None:
     (plain, first), (flipped, second) = both(config, tmp_path)
     assert first.score > 0, "no points were won or lost: nothing was flipped"
     assert first.actions == second.actions
-    assert_same_tensors(plain.tensors, flipped.tensors)  # weights, optimiser, rewards, dice, frames
+    assert_same_tensors(plain.tensors, flipped.tensors)  # weights, optimiser, rewards, random states, frames
     assert plain.metrics == [flipped_back(row) for row in flipped.metrics]
     assert plain.scores == [flipped_back(row) for row in flipped.scores]
 
@@ -39,11 +39,13 @@ def test_flipping_the_games_score_changes_nothing_the_agent_learns_or_does(metho
     assert_nothing_but_the_score_changed(small(method), tmp_path)
 
 
-@pytest.mark.parametrize("game", MINI_CONFIGS)
+@pytest.mark.parametrize("game", MINI_GAMES)
 def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
     ppo = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
-    env = MINI_CONFIGS[game](max_steps=50)
-    config = small("frame-change", game=game, env=env, ppo=ppo, frames=3 * 3 * 32, g_channel="no")
+    env = mini_config(game, max_steps=50)
+    config = small(
+        "frame-change", game=game, env=env, n_envs=3, rollout_steps=32, ppo=ppo, frames=3 * 3 * 32, g_channel="no"
+    )
     assert_nothing_but_the_score_changed(config, tmp_path)
 
 
@@ -54,7 +56,7 @@ def test_the_flip_changes_nothing_in_any_mini_game(game, tmp_path):
 def test_the_flip_changes_nothing_in_a_real_atari_game(method, g_channel, tmp_path):
     """Long enough that points are lost; Pong's first ball is missed after some 60 decisions."""
     ppo = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
-    pong = {"game": "pong", "env": AtariConfig(threads=1), "frames": 4 * 2 * 20 * 4}
+    pong = {"game": "pong", "env": AtariConfig(threads=1), "frames": 4 * 2 * 20 * 4, "n_envs": 2, "rollout_steps": 20}
     assert_nothing_but_the_score_changed(small(method, ppo=ppo, g_channel=g_channel, **pong), tmp_path)
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from megareward.control.learning.schedule import Schedule
 from megareward.control.models import ControlModels
 from megareward.runs.checkpoint import list_checkpoints
-from megareward.runs.folder import RunFolder
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, create_run
 from megareward.training.finite import NotFiniteError
 from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
@@ -47,25 +47,34 @@ def weights(models: ControlModels) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in {**models.modules.state_dict(), **scale}.items()}
 
 
-def test_the_judge_of_a_rollout_has_learnt_from_all_rollouts_but_the_newest():
+def test_the_maps_of_a_rollout_are_made_by_models_that_learnt_from_all_rollouts_but_the_newest():
     """Random actions throughout, so that both runs see the same frames, whatever their maps say."""
     plain, beside = (
-        Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap, warmup_steps=10**6)), CPU)
+        Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap), warmup_steps=10**6), CPU)
         for overlap in ("off", "on")
     )
     plain.begin()
     beside.begin()
-    learnt = [weights(plain.models)]  # after 0, 1, 2, ... rollouts
+    learnt = [weights(learner_of(plain))]  # after 0, 1, 2, ... rollouts
     for k in range(4):
-        judge = weights(beside.tracker.models)
-        assert_same_tensors(judge, learnt[max(k - 1, 0)])
+        lagged = weights(beside.observers["control"].models)
+        assert_same_tensors(lagged, learnt[max(k - 1, 0)])
         plain.iterate()
         beside.iterate()
         assert torch.equal(plain.rollout.all_frames, beside.rollout.all_frames)
-        learnt.append(weights(plain.models))
-        assert any(not torch.equal(learnt[-1][name], learnt[-2][name]) for name in judge)
-    beside.settle()
-    assert_same_tensors(weights(beside.models), learnt[4])
+        learnt.append(weights(learner_of(plain)))
+        assert any(not torch.equal(learnt[-1][name], learnt[-2][name]) for name in lagged)
+    beside.finish()
+    assert_same_tensors(weights(learner_of(beside)), learnt[4])
+
+
+def schedule_of(trainer: Trainer) -> Schedule:
+    return trainer.observers["control"].schedule
+
+
+def learner_of(trainer: Trainer) -> ControlModels:
+    """The models that learn; with overlap those that judge are a lagged copy of them."""
+    return schedule_of(trainer).learner.models
 
 
 def on_cores(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
@@ -77,12 +86,13 @@ def test_a_thread_of_its_own_learns_the_same_as_the_gaps_between_the_frames(monk
     for n in (1, 2):
         on_cores(monkeypatch, n)
         trainer = Trainer(overlapped(), CPU)
-        assert trainer.schedule.threaded == (n == 2)
+        assert trainer.observers["control"].threaded == (n == 2)
         trainer.begin()
         for _ in range(ITERATIONS):
             trainer.iterate()
-        trainer.settle()
-        results.append(weights(trainer.models) | {"g": trainer.rollout.g, "actions": trainer.rollout.actions})
+        trainer.finish()
+        g, actions = trainer.rollout.fields["g"], trainer.rollout.actions
+        results.append(weights(learner_of(trainer)) | {"g": g, "actions": actions})
     assert_same_tensors(*results)
 
 
@@ -92,11 +102,11 @@ def test_what_goes_wrong_in_the_thread_is_not_lost(monkeypatch):
     trainer.begin()
 
     def breaks(batch: object) -> None:
-        raise ValueError("a broken lesson")
+        raise ValueError("a broken update")
 
-    trainer.schedule.models.train_step = breaks
+    schedule_of(trainer).learner.train_step = breaks
     trainer.iterate()
-    with pytest.raises(ValueError, match="a broken lesson"):
+    with pytest.raises(ValueError, match="a broken update"):
         trainer.iterate()
 
 
@@ -107,7 +117,8 @@ def test_on_one_core_the_models_learn_in_the_gaps_between_the_frames(monkeypatch
 
     class Spy(Watched):
         def recv(self):
-            seen.append(len(trainer.schedule._lesson.left) if trainer.schedule._lesson else -1)
+            pending = schedule_of(trainer)._pending
+            seen.append(len(pending.left) if pending else -1)
             return super().recv()
 
     config = overlapped()
@@ -122,7 +133,7 @@ def test_on_one_core_the_models_learn_in_the_gaps_between_the_frames(monkeypatch
 
 def test_the_numbers_of_a_rollout_are_reported_one_rollout_later():
     on, off = (
-        whole(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap, warmup_steps=10**6)))[0].metrics
+        whole(small("mega", control=replace(SEVERAL_STEPS, overlap=overlap), warmup_steps=10**6))[0].metrics
         for overlap in ("on", "off")
     )
     losses = [name for name in off[0] if name.startswith(("adm/", "rtm/", "control/transitions"))]
@@ -141,13 +152,13 @@ def test_the_same_seed_gives_the_same_run(tmp_path):
 
 def test_an_overlapped_run_is_not_the_same_as_one_without():
     one, other = (whole(config)[0].tensors for config in (overlapped(), small("mega", control=SEVERAL_STEPS)))
-    assert not torch.equal(one["rollout.g"], other["rollout.g"])
+    assert not torch.equal(one["rollout.fields.g"], other["rollout.fields.g"])
 
 
 @pytest.mark.parametrize("method", ["mega", "dir"])
 def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if_it_had_not_been(method, tmp_path):
     config, path = overlapped(method), tmp_path / "run"
-    RunFolder.create(path, config, {})
+    create_run(path, config, {})
     for iteration in range(ITERATIONS):
         power_cut = stop_at(3 * iteration, "power cut")
         with pytest.raises(PowerCutError):
@@ -158,7 +169,7 @@ def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if
 
 @pytest.mark.parametrize("iteration", range(ITERATIONS))
 def test_saving_early_or_late_makes_no_difference(iteration, tmp_path):
-    """A checkpoint finishes the lesson that is under way; without one, it is spread over the next rollout."""
+    """A checkpoint finishes the update that is under way; without one, it is spread over the next rollout."""
     seldom = replace(overlapped(), checkpoint_minutes=60.0)
     stopped = run_with_a_stop(seldom, tmp_path / "stopped", iteration * T + 5, "Ctrl-C")
     assert_same(whole(overlapped())[0], stopped)
@@ -177,19 +188,19 @@ def test_a_run_may_change_its_mind(before, after, tmp_path):
     trainer = Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=after)), CPU)
     state = {**Outcome.of(tmp_path / "run").state}
     trainer.load(saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
-    modules = {name: saved[f"control.modules.{name}"] for name in trainer.models.modules.state_dict()}
-    assert_same_tensors(dict(trainer.models.modules.state_dict()), modules)
+    modules = {name: saved[f"observer.control.modules.{name}"] for name in learner_of(trainer).modules.state_dict()}
+    assert_same_tensors(dict(learner_of(trainer).modules.state_dict()), modules)
     if before == "off":
-        assert_same_tensors(dict(trainer.tracker.models.modules.state_dict()), modules)
+        assert_same_tensors(dict(trainer.observers["control"].models.modules.state_dict()), modules)
     trainer.iterate()
 
 
-def test_what_a_lesson_breaks_is_noticed_before_it_is_saved():
+def test_what_an_update_breaks_is_noticed_before_it_is_saved():
     trainer = Trainer(overlapped(), CPU)
     trainer.begin()
     trainer.iterate()
     with torch.no_grad():
-        next(trainer.models.rtm.parameters()).fill_(float("nan"))
+        next(learner_of(trainer).rtm.parameters()).fill_(float("nan"))
     with pytest.raises(NotFiniteError, match="rtm/"):
         trainer.tensors()
 

@@ -6,7 +6,7 @@ import pytest
 
 from megareward.control.config import ControlConfig, mini, paper, released
 from megareward.training.run import resume
-from tests.seams.small_runs import QUIET, N, Outcome, T, assert_same, run_with_a_stop, small, whole
+from tests.seams.small_runs import QUIET, Outcome, T, assert_same, run_with_a_stop, small, whole
 
 
 @pytest.mark.parametrize("preset", [mini, paper, released])
@@ -19,7 +19,6 @@ def test_mega_reward_under_every_preset_resumes_exactly(preset, tmp_path):
         rtm=replace(control.rtm, channels=4, features=16, gamma_features=8),
         batch=8,
         normalise_frames=40,
-        warmup_steps=N * T,
     )
     config = small("mega", control=control)
     stopped = run_with_a_stop(config, tmp_path / "stopped", 2 * T + 5, "power cut")

@@ -3,10 +3,11 @@
 import pytest
 
 from megareward.envs.atari_config import AtariConfig
-from megareward.envs.mini import MINI_CONFIGS
+from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.ppo.config import PPOConfig
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
+from megareward.training.config import create_run
 from megareward.training.run import resume, start
 from tests.seams.small_runs import (
     EVERY,
@@ -35,7 +36,7 @@ def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if
     config, path = small(method), tmp_path / "run"
     uninterrupted, _ = whole(config)
     assert len(uninterrupted.scores) > N  # half games, too, had to be remembered
-    RunFolder.create(path, config, {})
+    create_run(path, config, {})
     for iteration in range(ITERATIONS):
         power_cut = stop_at(3 * iteration, "power cut")  # at the very first step, then later and later in a rollout
         with pytest.raises(PowerCutError):
@@ -52,10 +53,10 @@ def test_a_run_stopped_by_ctrl_c_in_any_iteration_ends_as_if_it_had_not_been(ite
     assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", iteration * T + 5, "Ctrl-C"))
 
 
-@pytest.mark.parametrize("game", MINI_CONFIGS)
+@pytest.mark.parametrize("game", MINI_GAMES)
 def test_every_mini_game_resumes_exactly_with_all_its_extras(game, tmp_path):
     extras = dict.fromkeys(["distractor", "noisy_tv", "death_flash", "moving_camera", "life_loss_is_terminal"], True)
-    config = small("extrinsic", game=game, env=MINI_CONFIGS[game](max_steps=11, **extras))
+    config = small("extrinsic", game=game, env=mini_config(game, max_steps=11, **extras))
     assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", 2 * T + 5, "power cut"))
 
 
@@ -83,7 +84,9 @@ def test_a_damaged_newest_checkpoint_costs_one_interval_and_nothing_else(tmp_pat
 
 def test_atari_starts_new_episodes_and_says_so(tmp_path, capsys):
     ppo = PPOConfig(minibatches=2, epochs=1)
-    config = small("extrinsic", game="pong", env=AtariConfig(threads=1), ppo=ppo, frames=2 * 2 * 4 * 4)
+    config = small(
+        "extrinsic", game="pong", env=AtariConfig(threads=1), n_envs=2, rollout_steps=4, ppo=ppo, frames=2 * 2 * 4 * 4
+    )
     start(config, tmp_path / "run", minutes=A_MOMENT, **QUIET)
     resume(tmp_path / "run", tensorboard=False)
     assert "at 32 frames; the emulator starts new episodes" in capsys.readouterr().err

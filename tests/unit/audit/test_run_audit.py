@@ -105,6 +105,6 @@ def test_learnt_maps_are_what_the_tracker_says_of_each_episode_alone():
             stack = torch.stack([episode.frames[max(t - back, 0)] for back in (2, 1, 0)])[None]
             action = episode.actions[max(t - 1, 0)][None]
             control = tracker.step(stack, action, torch.tensor([t == 0]), with_relation=True)
-            for name in ("direct", "relation", "g", "reward"):
+            for name in ("direct", "relation", "g", "mega_reward"):
                 assert torch.allclose(getattr(maps, name)[t], getattr(control, name)[0], atol=1e-5), (t, name)
         assert len(maps.g) == len(episode.frames)

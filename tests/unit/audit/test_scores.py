@@ -85,7 +85,7 @@ def test_the_truth_scores_full_marks_against_itself_and_its_opposite_none():
     cases = [random_case(seed) for seed in (2, 3)]
     truth = Truth({"grid": [H, W], "lags": L}, ("a", "b", "c"), [episode for episode, _ in cases])
     for sign, full in ((1.0, 1.0), (-1.0, 0.0)):
-        maps = [LearntMaps(sign * e.direct.float(), own.relation, sign * e.g(0.9), own.reward) for e, own in cases]
+        maps = [LearntMaps(sign * e.direct.float(), own.relation, sign * e.g(0.9), own.mega_reward) for e, own in cases]
         scores = score(truth, maps, rho=0.9, clip=False)
         assert scores.direct_auroc.mean == full
         assert scores.g_auroc.mean in (full, None)  # None where every cell is controlled by something

@@ -98,7 +98,7 @@ def test_another_question_has_another_file(tmp_path):
     config = TrainConfig("mega", "pong", control=CONTROL)
     weights, others = {"policy.w": torch.arange(3.0)}, {"policy.w": torch.arange(3.0) + 1}
     asked, trained = question(config, PLAN, weights), dataclasses.replace(PLAN, policy="trained")
-    assert question(config, PLAN, others) == asked  # dice do not care about the checkpoint
+    assert question(config, PLAN, others) == asked  # random play does not depend on the checkpoint
     different = [
         question(config, dataclasses.replace(PLAN, lags=6), weights),
         question(config, trained, weights),

@@ -90,7 +90,7 @@ def test_a_sweep_of_a_mini_game_ignores_threads_and_groups():
 
 def test_the_measured_config_is_a_preset_with_other_sizes():
     config = bench_config("mega", "breakout", n_envs=64, groups=2, threads=3, overlap="off")
-    assert (config.ppo.n_envs, config.env.groups, config.env.threads, config.control.overlap) == (64, 2, 3, "off")
+    assert (config.n_envs, config.env.groups, config.env.threads, config.control.overlap) == (64, 2, 3, "off")
     plain = bench_config("mega", "breakout", groups=2, plain=True)
     assert (plain.env.groups, plain.ppo.cuda_graphs) == (1, False)
     assert replace(config, env=plain.env).game == "breakout"

@@ -8,10 +8,10 @@ import torch
 from megareward.control.background import SAMPLE, Background
 from megareward.control.config import LatentConfig
 from megareward.control.grid import Grid
-from megareward.control.latent import accumulate, mega_reward, propagate, remember
+from megareward.control.latent import advance
 from megareward.errors import UsageError
 from megareward.observers.tracker import ControlTracker
-from tests.unit.control.test_control_models import SMALL, A, N, copy, models, rollout
+from tests.unit.control.small_models import SMALL, A, N, copy, learner, models, rollout
 
 CPU = torch.device("cpu")
 PX_H, PX_W = 4, 9
@@ -81,26 +81,27 @@ def test_models_saved_before_there_was_a_background_still_load():
     assert not fresh.background.known
 
 
-def test_models_and_those_that_follow_them_know_the_same_background():
-    learner, judge = models(), models()
-    learner.update(*rollout(0))
-    assert not judge.background.known
-    judge.follow(learner)
-    assert judge.background.known
-    assert torch.equal(judge.background.frame, learner.background.frame)
+def test_models_and_their_lagged_copy_know_the_same_background():
+    own, lagged = learner(), models()
+    own.update(*rollout(0))
+    assert not lagged.background.known
+    with torch.no_grad():
+        lagged.copy_from(own.models)
+    assert lagged.background.known
+    assert torch.equal(lagged.background.frame, own.models.background.frame)
 
 
 def test_what_is_kept_by_hand():
-    """Cell 0 relies on itself, cell 1 on cell 0. Cell 1 keeps half."""
-    relation = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]])
-    g_prev, kept = torch.tensor([[0.8, 0.2]]), torch.tensor([[1.0, 0.5]])
-    torch.testing.assert_close(propagate(relation, g_prev, kept=kept), torch.tensor([[0.8, 0.4]]))
-    held = torch.tensor([[0.2, 0.8]])
-    torch.testing.assert_close(propagate(relation, held, hold=True, kept=kept), torch.tensor([[0.2, 0.4]]))
-    direct = torch.tensor([[0.1, 0.0]])
-    g = accumulate(direct, relation, g_prev, rho=0.5, kept=kept)
-    torch.testing.assert_close(g, torch.tensor([[0.5, 0.2]]))
-    torch.testing.assert_close(mega_reward(g, g_prev), torch.tensor([-0.3]))
+    """Cell 0 relies on itself, cell 1 on cell 0. Cell 1 shows background, and keeps half."""
+    nobody, background = torch.tensor([False]), torch.tensor([[False, True]])
+    config = LatentConfig(rho=0.5, hold=False, clip=False, background=0.5, reward="difference")
+    g_prev, direct = torch.tensor([[0.8, 0.2]]), torch.tensor([[0.1, 0.0]])
+    after = advance(g_prev, g_prev, direct, torch.tensor([[0.8, 0.8]]), nobody, None, background, config)
+    torch.testing.assert_close(after.g, torch.tensor([[0.5, 0.2]]))
+    torch.testing.assert_close(after.mega_reward, torch.tensor([-0.3]))
+    g_prev, holds = torch.tensor([[0.2, 0.8]]), replace(config, hold=True)  # what is held is forgotten, too
+    after = advance(g_prev, g_prev, direct, torch.tensor([[0.2, 0.2]]), nobody, None, background, holds)
+    torch.testing.assert_close(after.g, torch.tensor([[0.2, 0.2]]))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
@@ -146,14 +147,13 @@ def test_coming_back_to_a_cell_that_has_forgotten_pays_only_for_the_time_in_betw
     """One cell to itself, its control full, then background for three steps, then shown again."""
     rho = 0.9
     g, memory = torch.ones(1, 1), torch.ones(1, 1)
-    relation, nothing = torch.ones(1, 1, 1), torch.zeros(1, 1)
-    paid = []
+    config, paid = LatentConfig(rho=rho, background=0.0, reward=form), []
     for shows, direct in ((False, 0.0), (False, 0.0), (False, 0.0), (True, 1.0), (True, 0.0)):
-        kept = torch.where(torch.tensor([[shows]]), 1.0, 0.0)
-        passed_on = propagate(relation, g, hold=True, kept=kept)
-        g = accumulate(nothing + direct, relation, g, rho, hold=True, clip=True, kept=kept)
-        paid.append(mega_reward(g, memory, passed_on, form).item())
-        memory = remember(g, memory, rho)
+        background = torch.tensor([[not shows]])
+        g, memory, reward = advance(
+            g, memory, torch.tensor([[direct]]), g, torch.tensor([False]), None, background, config
+        )
+        paid.append(reward.item())
     back = {"record": (1 - rho**3, 0.0), "spread": (0.0, 0.0)}[form]  # spread does not pay for direct control
     assert paid == pytest.approx([0.0, 0.0, 0.0, *back], abs=1e-6)
 

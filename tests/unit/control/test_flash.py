@@ -11,7 +11,7 @@ from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.envs.mini.games import make_mini
 from megareward.errors import UsageError
 from megareward.observers.tracker import ControlTracker
-from tests.unit.control.test_control_models import NONE_FIRST, SMALL, A, N, models
+from tests.unit.control.small_models import NONE_FIRST, SMALL, A, N, models
 
 HW, PIXELS = 6, 16 * 24
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
+from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.observers.tracker import ControlTracker
 
@@ -33,7 +34,7 @@ def bytes_like(*shape: int, seed: int) -> Tensor:
 
 def learn(models: ControlModels, seed: int) -> None:
     actions = torch.randint(A, (T, N), generator=torch.Generator().manual_seed(seed))
-    models.update(bytes_like(T + 1, N, PX_H, PX_W, seed=seed), actions, torch.zeros(T + 1, N, dtype=torch.bool))
+    ControlLearner(models).update(bytes_like(T + 1, N, PX_H, PX_W, seed=seed), actions, torch.zeros(T + 1, N, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("config", [PAPER, DEFAULT])
@@ -43,30 +44,30 @@ def test_folded_maps_equal_those_of_the_layers_before_and_after_learning(config)
     actions = torch.arange(N) % A
     anchor = plain.anchor(N, torch.Generator().manual_seed(3))
     relations = []
-    for lesson in range(3):
+    for seed in range(3):
         expected, got = (models.attend(stack, actions, now, anchor) for models in (plain, folded))
         torch.testing.assert_close(got.direct, expected.direct, atol=1e-5, rtol=1e-4)
         torch.testing.assert_close(got.relation, expected.relation, atol=1e-5, rtol=1e-4)
         relations.append(got.relation)
-        learn(plain, lesson)
-        learn(folded, lesson)
+        learn(plain, seed)
+        learn(folded, seed)
     assert not torch.allclose(relations[0], relations[1], atol=1e-3)
 
 
-def test_a_judge_and_loaded_models_are_folded_anew():
-    _, teacher = pair_of_models(DEFAULT)
-    _, judge = pair_of_models(DEFAULT)
+def test_a_lagged_copy_and_loaded_models_are_folded_anew():
+    _, learnt = pair_of_models(DEFAULT)
+    _, lagged = pair_of_models(DEFAULT)
     _, loaded = pair_of_models(DEFAULT)
     stack, now = bytes_like(N, K, PX_H, PX_W, seed=1), bytes_like(N, PX_H, PX_W, seed=2)
     actions = torch.arange(N) % A
-    for models in (teacher, judge, loaded):
+    for models in (learnt, lagged, loaded):
         models.attend(stack, actions, now, None)
-    learn(teacher, 0)
+    learn(learnt, 0)
     with torch.no_grad():
-        judge.follow(teacher)
-    loaded.load_state_dict(teacher.state_dict())
-    expected = teacher.attend(stack, actions, now, None)
-    for models in (judge, loaded):
+        lagged.copy_from(learnt)
+    loaded.load_state_dict(learnt.state_dict())
+    expected = learnt.attend(stack, actions, now, None)
+    for models in (lagged, loaded):
         assert all(map(torch.equal, models.attend(stack, actions, now, None), expected))
 
 

@@ -6,17 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from megareward.control.config import LatentConfig
 from megareward.control.latent import (
+    Accumulated,
     accumulate,
     accumulated_control,
+    advance,
     chain,
     clear,
     latent_control,
     mega_reward,
-    propagate,
 )
 
 T, N, HW = 5, 3, 24
+AS_PRINTED = {"hold": False, "clip": False, "above_chance": False, "background": 1.0, "flash": 1.0}
+"""Eq. 10 without any option."""
 
 
 def random_attention(*shape: int, seed: int, sharpness: float = 1.0) -> Tensor:
@@ -25,10 +29,16 @@ def random_attention(*shape: int, seed: int, sharpness: float = 1.0) -> Tensor:
     return (sharpness * scores).softmax(-1)
 
 
-def run(direct: Tensor, relation: Tensor, rho: float, hold: bool = False, clip: bool = False) -> Tensor:
-    g = torch.zeros_like(direct[0])
+def step(direct: Tensor, relation: Tensor, g: Tensor, config: LatentConfig, **given: Tensor | None) -> Accumulated:
+    """One step inside an episode; nothing else is remembered than g, and nothing is a flash or background."""
+    nothing = {"memory": g, "first": torch.zeros(len(g), dtype=torch.bool), "flash": None, "background": None}
+    return advance(g, direct=direct, passed_on=chain(relation, g), config=config, **{**nothing, **given})
+
+
+def run(direct: Tensor, relation: Tensor, rho: float, **options: bool) -> Tensor:
+    g, config = torch.zeros_like(direct[0]), LatentConfig(rho=rho, reward="difference", **{**AS_PRINTED, **options})
     for t in range(len(direct)):
-        g = accumulate(direct[t], relation[t], g, rho, hold, clip)
+        g = step(direct[t], relation[t], g, config).g
     return g
 
 
@@ -47,6 +57,12 @@ def test_lemma_1_the_recursion_equals_the_sum_over_all_past_actions(steps, n_env
     torch.testing.assert_close(
         run(direct, relation, rho), accumulated_control(direct, relation, rho), rtol=1e-12, atol=1e-12
     )
+
+
+def test_without_options_a_step_is_equation_10_bit_for_bit():
+    direct, relation = random_attention(N, HW, seed=0), random_attention(N, HW, HW, seed=1)
+    g, config = random_attention(N, HW, seed=2), LatentConfig(rho=0.9, reward="difference", **AS_PRINTED)
+    assert torch.equal(step(direct, relation, g, config).g, accumulate(direct, relation, g, 0.9))
 
 
 def test_equation_5_as_loops():
@@ -137,16 +153,57 @@ def test_the_released_form_holds_clips_and_pays_for_spreading():
     g_prev = torch.tensor([[0.8, 0.1, 0.5]])
     relation = torch.tensor([[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]])  # 0 <- 1, 1 <- 0, 2 <- 2
     direct = torch.tensor([[0.3, 0.0, 0.7]])
-    held = propagate(relation, g_prev, hold=True)
-    torch.testing.assert_close(held, torch.tensor([[0.8, 0.8, 0.5]]))
-    g = accumulate(direct, relation, g_prev, rho=0.5, hold=True, clip=True)
-    torch.testing.assert_close(g, torch.tensor([[0.7, 0.4, 0.95]]))
-    assert accumulate(direct, relation, g_prev, rho=0.9, hold=True, clip=True)[0, 0] == 1
-    assert mega_reward(g, g_prev, held, "spread").item() == pytest.approx(0.7)  # cell 1 rose from 0.1 to 0.8
-    assert mega_reward(g, g_prev, form="positive").item() == pytest.approx(0.3 + 0.45)
-    assert mega_reward(g, g_prev).item() == pytest.approx(-0.1 + 0.3 + 0.45)
+    released = {**AS_PRINTED, "hold": True, "clip": True}
+    paid = {"spread": 0.7, "positive": 0.3 + 0.45, "difference": -0.1 + 0.3 + 0.45}  # cell 1 rose from 0.1 to 0.8
+    for form, reward in paid.items():
+        after = step(direct, relation, g_prev, LatentConfig(rho=0.5, reward=form, **released))
+        torch.testing.assert_close(after.g, torch.tensor([[0.7, 0.4, 0.95]]))  # half of 0.8, 0.8 and 0.5, and direct
+        assert after.mega_reward.item() == pytest.approx(reward)
+    assert step(direct, relation, g_prev, LatentConfig(rho=0.9, **released)).g[0, 0] == 1
 
 
 def test_the_spread_reward_asks_for_what_was_passed_on():
-    with pytest.raises(ValueError, match="propagate"):
+    with pytest.raises(ValueError, match="passed_on is None"):
         mega_reward(torch.zeros(1, 2), torch.zeros(1, 2), form="spread")
+
+
+def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, config):
+    """`advance`, one environment and one cell at a time, from docs/paper.md."""
+    g, remembered, rewards = torch.zeros_like(g_prev), torch.zeros_like(g_prev), torch.zeros(len(g_prev))
+    for n in range(len(g_prev)):
+        if first[n]:
+            continue  # nothing is under control, nothing is remembered, nothing is paid
+        for i in range(g_prev.shape[1]):
+            had, given, passed = float(g_prev[n, i]), float(direct[n, i]), float(passed_on[n, i])
+            if flash[n]:
+                given, passed = 0.0, had
+            if config.hold:
+                passed = max(passed, had)
+            if background[n, i]:
+                passed *= config.background
+            now = config.rho * passed + given
+            if config.clip:
+                now = min(now, 1.0)
+            g[n, i] = now
+            remembered[n, i] = max(now, config.rho * float(memory[n, i]))
+            rewards[n] += {
+                "difference": now - had,
+                "positive": max(now - had, 0.0),
+                "record": max(now - float(memory[n, i]), 0.0),
+                "spread": max(passed - float(memory[n, i]), 0.0),
+            }[config.reward]
+    return g, remembered, rewards
+
+
+@pytest.mark.parametrize("form", ["difference", "positive", "record", "spread"])
+@pytest.mark.parametrize("clip", [False, True])
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_step_with_all_options_as_loops(hold, clip, form):
+    generator = torch.Generator().manual_seed(0)
+    g_prev, memory, direct, passed_on = torch.rand(4, 40, HW, generator=generator)
+    first, flash = (torch.rand(40, generator=generator) < 0.3 for _ in range(2))
+    background = torch.rand(40, HW, generator=generator) < 0.5
+    config = LatentConfig(rho=0.9, hold=hold, clip=clip, background=0.25, reward=form)
+    given = (g_prev, memory, direct, passed_on, first, flash, background)
+    for found, expected in zip(advance(*given, config), step_as_loops(*given, config), strict=True):
+        torch.testing.assert_close(found, expected)

@@ -6,7 +6,7 @@ import torch
 from megareward.control.learning.pending_update import PendingUpdate
 
 
-def lesson(n_batches: int) -> tuple[PendingUpdate, list[int]]:
+def pending_update(n_batches: int) -> tuple[PendingUpdate, list[int]]:
     """Batch i holds i + 2 numbers; the gradient steps taken so far are listed by the number of their batch."""
     taken: list[int] = []
 
@@ -23,36 +23,36 @@ def lesson(n_batches: int) -> tuple[PendingUpdate, list[int]]:
     ("n_batches", "shares"), [(10, [3, 3, 2, 2]), (4, [1, 1, 1, 1]), (2, [1, 1, 0, 0]), (0, [0, 0, 0, 0])]
 )
 def test_the_steps_are_spread_over_the_moments_and_none_is_left_after_the_last(n_batches, shares):
-    given, taken = lesson(n_batches)
+    pending, taken = pending_update(n_batches)
     counts = []
     for moments_left in (4, 3, 2, 1):
         before = len(taken)
-        given.go_on(moments_left)
+        pending.work(moments_left)
         counts.append(len(taken) - before)
     assert counts == shares
     assert taken == list(range(n_batches))
 
 
 def test_the_end_takes_what_is_left_and_returns_means_over_all_steps():
-    given, taken = lesson(3)
-    given.go_on(3)
+    pending, taken = pending_update(3)
+    pending.work(3)
     assert taken == [0]
-    metrics = given.finish()
+    metrics = pending.finish()
     assert taken == [0, 1, 2]
     assert {name: value.item() for name, value in metrics.items()} == {"loss": 3.0, "control/transitions": 9.0}
 
 
-def test_a_lesson_without_batches_has_nothing_to_say():
-    assert {name: value.item() for name, value in lesson(0)[0].finish().items()} == {"control/transitions": 0.0}
+def test_an_update_without_batches_has_nothing_to_say():
+    assert {name: value.item() for name, value in pending_update(0)[0].finish().items()} == {"control/transitions": 0.0}
 
 
-def test_batches_live_as_long_as_the_lesson():
+def test_batches_live_as_long_as_the_update():
     """A step on a GPU is launched before it runs: memory of a batch that is dropped at once could be used again."""
     batch = torch.ones(4, dtype=torch.int64)
     alive = weakref.ref(batch)
-    given = PendingUpdate([batch], lambda numbers: {}, torch.device("cpu"))
+    pending = PendingUpdate([batch], lambda numbers: {}, torch.device("cpu"))
     del batch
-    given.finish()
+    pending.finish()
     assert alive() is not None
-    del given
+    del pending
     assert alive() is None

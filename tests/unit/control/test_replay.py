@@ -1,14 +1,14 @@
 import pytest
 import torch
 
-from megareward.control.learning.replay import ReplayBuffer, StoredRollout, episode_starts, stack_times
+from megareward.control.learning.replay import ReplayBuffer, StoredRollout, episode_starts
 from megareward.errors import UsageError
 
 T, N, P = 6, 3, 2
 
 
 def rollout(first_at: list[tuple[int, int]], P: int = P, offset: int = 0) -> StoredRollout:
-    """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions and what was thought of them are numbered the same
+    """Every pixel of frame (t, n) is 10 * t + n (+ offset); actions and log policies are numbered the same
     way."""
     L = P + T + 1
     numbers = 10 * torch.arange(L)[:, None] + torch.arange(N) + offset
@@ -47,10 +47,9 @@ def test_without_history_the_oldest_frame_stands_in_for_the_missing_ones():
     assert shown == [[2, 2, 2, 2, 12], [2, 2, 2, 12, 22]]  # the stack, then the frame it led to
 
 
-def test_episode_starts_and_stack_times():
+def test_every_frame_knows_when_its_episode_starts():
     first = torch.tensor([[False, True], [True, False], [False, False], [False, True]])
     assert episode_starts(first).tolist() == [[0, 0], [1, 0], [1, 0], [1, 3]]
-    assert stack_times(torch.tensor([7, 2]), torch.tensor([6, 0]), 3).tolist() == [[6, 6, 7], [0, 1, 2]]
 
 
 def test_a_draw_takes_each_real_transition_of_the_newest_rollouts_at_most_once():
@@ -90,10 +89,10 @@ def test_too_few_transitions_for_a_batch_make_a_smaller_one_but_one_alone_makes_
 
 def test_flags_that_the_host_knows_already_give_the_same_transitions():
     r = rollout(first_at=[(4, 1), (7, 2)])
-    asked, told = ReplayBuffer(size=1, stack=2), ReplayBuffer(size=1, stack=2)
-    asked.add(*r)
-    told.add(*r, first_here=r.first[P + 1 :].clone())
-    assert all(torch.equal(one, two) for one, two in zip(asked.table(), told.table(), strict=True))
+    without, given = ReplayBuffer(size=1, stack=2), ReplayBuffer(size=1, stack=2)
+    without.add(*r)
+    given.add(*r, first_here=r.first[P + 1 :].clone())
+    assert all(torch.equal(one, two) for one, two in zip(without.table(), given.table(), strict=True))
 
 
 def test_the_replay_keeps_copies():
@@ -116,11 +115,15 @@ def test_without_a_policy_all_actions_were_equally_likely():
     assert replay.gather(torch.tensor([3, 0])).log_policy.tolist() == [[0, 0], [0, 0]]
 
 
-def test_a_replay_from_before_policies_were_kept_is_still_read():
-    old, new = ReplayBuffer(2, 1, n_actions=2), ReplayBuffer(2, 1, n_actions=2)
-    old.add(*rollout(first_at=[(4, 1)])[:3])
-    new.load_state_dict(
-        {name: tensor for name, tensor in old.state_dict().items() if not name.endswith("log_policy")},
-        torch.device("cpu"),
-    )
-    assert all(torch.equal(one, two) for one, two in zip(old.table(), new.table(), strict=True))
+def test_a_loaded_replay_draws_what_the_saved_one_could_still_draw():
+    """All but the oldest rollout, if it is full: the next one that is added pushes that one out."""
+    for size, n_kept in ((3, 2), (2, 1)):
+        saved, loaded = ReplayBuffer(size, 2), ReplayBuffer(size, 2)
+        for i in range(2):
+            saved.add(*rollout(first_at=[(4 + i, 1)], offset=100 * i))
+        loaded.add(*rollout(first_at=[]))  # forgotten
+        loaded.load_state_dict(saved.state_dict(), torch.device("cpu"))
+        assert len(loaded.rollouts) == n_kept
+        for replay in (saved, loaded):
+            replay.add(*rollout(first_at=[(6, 0)], offset=50))
+        assert all(torch.equal(one, two) for one, two in zip(saved.table(), loaded.table(), strict=True))

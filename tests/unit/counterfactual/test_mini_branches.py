@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from megareward.control.grid import Grid
 from megareward.cells import any_in_cells
+from megareward.control.grid import Grid
 from megareward.counterfactual.mini import Branches, merged
 from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.envs.mini.games import make_mini

@@ -18,7 +18,7 @@ from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, Rt
 from megareward.envs.interface import Step
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
-from megareward.training.clock import Clock
+from megareward.rollout import Decision
 from megareward.training.config import TrainConfig
 from megareward.training.loop import Trainer
 
@@ -35,11 +35,11 @@ CONTROL = ControlConfig(
     latent=LatentConfig(flash=1.0),  # a tape is noise, so every step would be one
     batch=16,
     normalise_frames=30,
-    warmup_steps=0,
+    background_frames=30,
 )
 NO_ANCHOR = replace(CONTROL, rtm=replace(CONTROL.rtm, anchor=0.0))
-"""The anchor throws dice at every step of all environments together, so a reset that takes a step of its own shifts
-them. Without it, a reward depends on its own environment's episode alone."""
+"""The anchor draws random numbers at every step of all environments together, so a reset that takes a step of its own
+shifts them. Without it, a reward depends on its own environment's episode alone."""
 SMALL: dict[str, dict[str, Any]] = {
     "rnd": {"epochs": 1, "minibatches": 2},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": 20},
@@ -58,15 +58,15 @@ class Episode:
 
 def tape(seed: int = 0, shortest: int = 1, longest: int = 9, transitions: int = 60) -> list[list[Episode]]:
     """Episodes of every environment, of at least so many transitions altogether."""
-    dice = np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
 
     def episode() -> Episode:
-        length = int(dice.integers(shortest, longest + 1))
+        length = int(random.integers(shortest, longest + 1))
         return Episode(
-            dice.integers(0, 256, (length + 1, *SHAPE), dtype=np.uint8),
-            dice.integers(0, A, length),
-            dice.normal(size=length).round(3),
-            bool(dice.integers(2)),
+            random.integers(0, 256, (length + 1, *SHAPE), dtype=np.uint8),
+            random.integers(0, A, length),
+            random.normal(size=length).round(3),
+            bool(random.integers(2)),
         )
 
     reels = []
@@ -159,14 +159,14 @@ class TapeVector(VectorEnv):
 class TapeBatch:
     """A tape as a `BatchedEnv`, for our own loop."""
 
-    n_envs, n_actions, frame_shape, frame_skip = N, A, SHAPE, 1
+    n_envs, n_groups, n_actions, frame_shape, frame_skip = N, 1, A, SHAPE, 1
     device = torch.device("cpu")
     action_names = tuple(str(a) for a in range(A))
 
     def __init__(self, reels: list[list[Episode]]) -> None:
         self.vector = TapeVector(reels, AutoresetMode.NEXT_STEP)
 
-    def reset(self, seed: int) -> UserStep:
+    def reset(self, seed: int) -> Step:
         self.vector.reset()
         return self._step(np.zeros(N), np.zeros(N, bool), np.zeros(N, bool), np.ones(N, bool))
 
@@ -175,54 +175,72 @@ class TapeBatch:
         _, rewards, terminated, truncated, _ = self.vector.step(actions.numpy())
         self.answer = self._step(rewards, terminated, truncated, first)
 
-    def recv(self) -> UserStep:
+    def recv(self) -> Step:
         return self.answer
 
-    def _step(self, rewards, terminated, truncated, first) -> UserStep:
+    def _step(self, rewards, terminated, truncated, first) -> Step:
         flags = [torch.from_numpy(x) for x in (terminated, truncated, first, terminated | truncated)]
         frames = torch.from_numpy(self.vector.projector.frames())
-        return UserStep(frames, torch.from_numpy(rewards).float(), *flags)
+        return Step(frames, torch.from_numpy(rewards).float(), *flags)
 
     def state_dict(self) -> None:
         return None
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        raise NotImplementedError
 
     def close(self) -> None:
         pass
 
 
-def own_trainer(method: str, T: int, control: ControlConfig, reels: list[list[Episode]], **settings: Any) -> Trainer:
-    """Our own loop on a tape, told to do what the tape does."""
+class OwnLoop:
+    """Our own loop on a tape: its agent does what the tape does, for reasons that are random."""
+
+    def __init__(self, trainer: Trainer, batch: TapeBatch) -> None:
+        self.trainer, self.rollout = trainer, trainer.rollout
+        self.observers, self.rewards = trainer.observers, trainer.rewards
+        self.paid: torch.Tensor | None = None
+        """(T, N): the rewards of the last rollout, of the one stream there is, as they became advantages."""
+        random, samples = torch.Generator().manual_seed(0), trainer.agent.samples
+
+        def decide(index: torch.Tensor, exponentials: torch.Tensor, policy_on: torch.Tensor) -> Decision:
+            actions = torch.from_numpy(batch.vector.projector.actions())
+            log_policy = torch.randn(N, A, generator=random).log_softmax(-1)
+            return Decision(actions, torch.zeros(N), torch.zeros_like(self.rollout.values[0]), log_policy)
+
+        def noted(rewards: list[torch.Tensor]) -> Any:
+            [self.paid] = rewards
+            return samples(rewards)
+
+        trainer.agent.decide, trainer.agent.samples = decide, noted
+        trainer.begin()
+
+    def iterate(self) -> torch.Tensor:
+        """One rollout, and everything that is learnt from it. Returns what it paid."""
+        self.trainer.iterate()
+        return self.paid
+
+
+def own_loop(method: str, T: int, control: ControlConfig, reels: list[list[Episode]], **settings: Any) -> OwnLoop:
+    """With the rewards of `make` as `settings_for` has them."""
     config = TrainConfig(
         method=method,
         seed=SEED,
         device="cpu",
         n_envs=N,
         rollout_steps=T,
+        warmup_steps=0,
+        g_channel="auto",
         ppo=PPOConfig(minibatches=1, epochs=1),
         control=control,
         reward=METHODS[method].config(**{**SMALL.get(method, {}), **settings}),
     )
     batch = TapeBatch(reels)
-    trainer = Trainer(config, torch.device("cpu"), env=batch)
-
-    def decide() -> torch.Tensor:
-        actions = torch.from_numpy(batch.vector.projector.actions())
-        nothing = torch.zeros(N)
-        index = trainer.now * N + torch.arange(N)
-        trainer.rollout.act(index, actions, nothing, torch.zeros_like(trainer.rollout.values[0]))
-        return actions
-
-    trainer.decide = decide
-    trainer.begin()
-    return trainer
-
-
-def collect(trainer: Trainer) -> None:
-    trainer.collect(Clock())
+    return OwnLoop(Trainer(config, torch.device("cpu"), env=batch), batch)
 
 
 def settings_for(method: str, control: ControlConfig = CONTROL, **settings: Any) -> dict[str, Any]:
-    """Arguments of `make` that give what `own_trainer` has: control is tracked for every method but the score's."""
+    """Arguments of `make` that give what `own_loop` has: control is tracked for every method but the score's."""
     tracks = not METHODS[method].uses_score
     return {
         "seed": SEED,

@@ -19,7 +19,6 @@ from megareward.control.config import ControlConfig
 from megareward.errors import UsageError
 from megareward.integration import watcher as watching
 from megareward.integration.rlexplore import RND, Count, Mega
-from megareward.training.tracking import as_channel
 from tests.unit.integration.tapes import (
     ACTIONS,
     CONTROL,
@@ -53,6 +52,11 @@ def samples_of(steps):
     return {key: np.stack([step[i] for step in steps]) for i, key in enumerate(KEYS)}
 
 
+def painted(g):
+    """(N, HW) -> (N, 32, 36): every cell as large as it is in the frame."""
+    return g.view(N, H, W).repeat_interleave(SHAPE[0] // H, 1).repeat_interleave(SHAPE[1] // W, 2)
+
+
 def assert_same(one, two):
     assert one.keys() == two.keys()
     assert [name for name in one if not torch.equal(one[name], two[name])] == []
@@ -63,13 +67,13 @@ def test_computing_changes_nothing_and_gives_one_number_per_step(method):
     reward = make(method)
     for step in same_steps(T):
         reward.watch(*step)
-    before, dice = reward.state_dict(), torch.get_rng_state()
+    before, global_rng = reward.state_dict(), torch.get_rng_state()
     one, two = reward.compute(), reward.compute(samples_of(same_steps(T)))
     assert one.shape == (T, N)
     assert one.dtype == torch.float32
     assert torch.equal(one, two)
     assert_same(before, reward.state_dict())
-    assert torch.equal(dice, torch.get_rng_state())
+    assert torch.equal(global_rng, torch.get_rng_state())
 
 
 @every_method
@@ -119,7 +123,7 @@ def test_g_is_cleared_when_an_episode_begins_and_can_be_painted_over_the_observa
         assert not reward.control.g[ended].any()
         assert not reward.control.direct[ended].any()
         assert (reward.control.direct[~ended].sum(-1) > 0.99).all()
-        assert torch.equal(reward.picture(), as_channel(reward.control.g, reward.models)[:, 0])
+        assert torch.equal(reward.picture(), painted(reward.control.g))
     assert reward.picture(size=(8, 18)).shape == (N, 8, 18)
     with pytest.raises(UsageError, match="tracks_control=True"):
         make("rnd", tracks_control=False).control  # noqa: B018
@@ -130,7 +134,7 @@ def test_unclipped_g_is_painted_by_its_bound():
     reward = make("mega", control=config)
     g = torch.rand(N, H * W) / (1 - config.latent.rho)
     assert g.max() > 90
-    assert torch.equal(reward.picture(g), as_channel(g, reward.models)[:, 0])
+    assert torch.equal(reward.picture(g), painted(g * (1 - config.latent.rho)))
     assert reward.picture(g).max() <= 1
 
 

@@ -61,6 +61,6 @@ def test_the_comparison_of_the_two_loops_sums_up_what_the_runs_say():
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     runs = [{"loop": "own", "score": x} for x in (1.0, 2.0, 3.0)] + [{"loop": "sb3", "score": x} for x in (2.0, 4.0)]
-    told = script.summary(runs)
-    assert told["difference"] == 1.0
-    assert math.isclose(told["standard_error"], math.sqrt(1 / 3 + 2 / 2))
+    summary = script.summary(runs)
+    assert summary["difference"] == 1.0
+    assert math.isclose(summary["standard_error"], math.sqrt(1 / 3 + 2 / 2))

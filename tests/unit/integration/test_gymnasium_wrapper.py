@@ -225,8 +225,7 @@ def test_the_score_keeper_below_it_still_counts_the_score():
 def test_mini_games_that_reset_within_the_step_show_the_frames_of_our_own_stream():
     """Environment by environment, given the same actions at the same transitions."""
     same, own = SameStepMini("mini-pong", N, ONE_POINT), make_mini("mini-pong", N, ONE_POINT)
-    dice = np.random.default_rng(0)
-    actions = dice.integers(0, same.single_action_space.n, (60, N))
+    actions = np.random.default_rng(0).integers(0, same.single_action_space.n, (60, N))
     observations, _ = same.reset(seed=4)
     seen = [[(observations[n, 0], None)] for n in range(N)]
     for _ in range(40):
@@ -251,9 +250,9 @@ def test_mini_games_that_reset_within_the_step_show_the_frames_of_our_own_stream
     for n in range(N):
         M = min(len(seen[n]), len(stream[n]))
         assert opened(seen[n][:M]) >= 1
-        for (frame, what), (expected, told) in zip(seen[n][:M], stream[n][:M], strict=True):
+        for (frame, what), (expected, wanted) in zip(seen[n][:M], stream[n][:M], strict=True):
             assert np.array_equal(frame, expected)
-            assert what == told
+            assert what == wanted
 
 
 def opened(entries) -> int:
@@ -319,7 +318,7 @@ def test_an_action_that_does_not_start_at_zero_is_the_same_action():
 
 
 @pytest.mark.parametrize("share", [0.5, 1.0])
-def test_whose_screen_does_nothing_but_flash_is_told_once_and_how_to_let_it_be(share):
+def test_a_screen_that_flashes_all_the_time_is_warned_of_once_with_the_remedy(share):
     control = replace(CONTROL, latent=LatentConfig(flash=share))
     vector = TapeVector(tape(), AutoresetMode.NEXT_STEP)
     envs = IntrinsicRewardWrapper(vector, "mega", update_every=5, seed=0, control=control)
@@ -330,11 +329,11 @@ def test_whose_screen_does_nothing_but_flash_is_told_once_and_how_to_let_it_be(s
         for _ in range(11):
             envs.step(vector.projector.actions())
             shares.append(envs.metrics.get("control/flashes"))
-    told = [str(w.message) for w in caught if "change most of the screen" in str(w.message)]
+    warned = [str(w.message) for w in caught if "change most of the screen" in str(w.message)]
     if share == 1:
-        assert told == []
+        assert warned == []
         assert set(shares) == {None}
     else:
         assert shares[-1] > 0.5
-        assert len(told) == 1
-        assert "LatentConfig(flash=1.0)" in told[0]
+        assert len(warned) == 1
+        assert "LatentConfig(flash=1.0)" in warned[0]

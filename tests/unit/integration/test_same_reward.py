@@ -3,8 +3,6 @@
 Bit for bit where the networks see batches of the same size; elsewhere the last bits of a convolution may differ.
 """
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -21,8 +19,7 @@ from tests.unit.integration.tapes import (
     N,
     TapeVector,
     by_transition,
-    collect,
-    own_trainer,
+    own_loop,
     settings_for,
     tape,
 )
@@ -33,24 +30,6 @@ every_method = pytest.mark.parametrize("method", REWARDING)
 
 def make(method, control=CONTROL, **settings):
     return megareward.make(method, SPACE, ACTIONS, N, **settings_for(method, control, **settings))
-
-
-def own_rewards(trainer) -> torch.Tensor:
-    """What the loop is about to turn into advantages: one stream here."""
-    recorded = trainer.rollout.recorded()
-    [(_, reward, normalise)] = trainer.streams
-    raw = reward.compute(recorded).masked_fill(~recorded.real, 0.0)
-    return copy.copy(trainer.scales[0]).scale(raw, recorded.real) if normalise else raw
-
-
-def learn(trainer) -> None:
-    """The rest of an iteration."""
-    trainer.learn(trainer.reward({}))
-    trainer.update_rewards()
-    if trainer.tracker is not None:
-        trainer.update_control()
-    trainer.rollout.roll()
-    trainer.iteration += 1
 
 
 def steps_of(vector, n_steps):
@@ -73,55 +52,55 @@ def steps_of(vector, n_steps):
 @every_method
 def test_our_own_loop_and_make_agree_over_several_updates_on_a_stream_with_resets(method):
     reels = tape()
-    trainer = own_trainer(method, T, CONTROL, reels)
+    own = own_loop(method, T, CONTROL, reels)
     reward = make(method, autoreset="next_step")
+    assert ("control" in own.observers) == (reward.models is not None) == (method != "extrinsic")
     steps = steps_of(TapeVector(reels, AutoresetMode.NEXT_STEP), 4 * T)
-    dice = torch.Generator().manual_seed(0)
     for _ in range(4):
-        collect(trainer)
+        paid = own.iterate()
         for _ in range(T):
             reward.watch(*next(steps))
-        computed = reward.compute()
-        assert torch.equal(computed, own_rewards(trainer))
-        if trainer.tracker is not None:
-            assert torch.equal(reward.control.g, trainer.rollout.g[T])
-            assert torch.equal(reward.control.direct, trainer.rollout.direct[T])
-        thoughts = torch.randn(trainer.rollout.log_policy.shape, generator=dice).log_softmax(-1)
-        trainer.rollout.log_policy.copy_(thoughts)
-        learn(trainer)
-        reward.update(log_policy=thoughts.numpy())
-    assert computed.abs().sum() > 0
+        assert torch.equal(reward.compute(), paid)
+        if reward.models is not None:
+            assert torch.equal(reward.control.g, own.rollout.fields["g"][T])
+            assert torch.equal(reward.control.direct, own.rollout.fields["direct"][T])
+        reward.update(log_policy=own.rollout.log_policy.numpy())
+    assert paid.abs().sum() > 0
 
 
-def schooled(method, control):
-    """What two rollouts of another tape have taught our own loop."""
-    trainer = own_trainer(method, T, control, tape(seed=1))
+def trained(method, control):
+    """Our own loop after two rollouts of another tape."""
+    own = own_loop(method, T, control, tape(seed=1))
     for _ in range(2):
-        collect(trainer)
-        learn(trainer)
-    return trainer
+        own.iterate()
+    return own
 
 
-def teach(pupil, teacher) -> None:
-    [(_, reward, _)], [(_, learnt, _)] = pupil.streams, teacher.streams
-    reward.load_state_dict(learnt.state_dict())
-    if teacher.tracker is not None:
-        pupil.models.load_state_dict(teacher.models.state_dict())
+def learnt_by(own) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor] | None]:
+    """The states of its reward and of its control models."""
+    [(_, reward)], control = own.rewards.terms, own.observers.get("control")
+    return reward.state_dict(), None if control is None else control.models.state_dict()
+
+
+def load(learnt, rewards, models) -> None:
+    (of_reward, of_control), [(_, reward)] = learnt, rewards.terms
+    reward.load_state_dict(of_reward)
+    if models is not None:
+        models.load_state_dict(of_control)
 
 
 @every_method
 def test_every_autoreset_mode_and_our_own_loop_pay_each_transition_the_same(method):
     reels, M = tape(longest=4), 20
     raw = {} if method == "extrinsic" else {"normalise": False}
-    trainer, teacher = own_trainer(method, 40, NO_ANCHOR, reels, **raw), schooled(method, NO_ANCHOR)
-    teach(trainer, teacher)
-    collect(trainer)
-    own = by_transition(own_rewards(trainer).numpy(), trainer.rollout.recorded().real.numpy())
+    loop, learnt = own_loop(method, 40, NO_ANCHOR, reels, **raw), learnt_by(trained(method, NO_ANCHOR))
+    load(learnt, loop.rewards, loop.observers["control"].models if "control" in loop.observers else None)
+    own = by_transition(loop.iterate().numpy(), loop.rollout.recorded().real.numpy())
     assert all(len(set(rewards)) > 1 for rewards in own)
     for mode in AutoresetMode:
         autoreset = "next_step" if mode is AutoresetMode.NEXT_STEP else "same_step"
         reward = make(method, NO_ANCHOR, autoreset=autoreset, **raw)
-        teach(reward, teacher)
+        load(learnt, reward.rewards, reward.models)
         ended = np.zeros(N, bool)
         real = []
         for step in steps_of(TapeVector(reels, mode), 40):

@@ -98,11 +98,11 @@ def test_the_callback_pays_what_make_computes_and_keeps_the_value_beyond_a_time_
             beyond[t] = cut * GAMMA * last.reshape(N, -1).mean(1) / 100
             cuts += cut.sum()
         np.testing.assert_allclose(buffer.rewards, reward.compute().numpy() + beyond, rtol=1e-5, atol=1e-5)
-        reward.update(log_policy=np.stack([thoughts(model, seen_then) for seen_then in buffer.observations]))
+        reward.update(log_policy=np.stack([log_policy_of(model, seen_then) for seen_then in buffer.observations]))
     assert cuts > 3
 
 
-def thoughts(model, observations) -> np.ndarray:
+def log_policy_of(model, observations) -> np.ndarray:
     """The logarithm of every action's probability, written out."""
     with torch.no_grad():
         policy = model.policy
@@ -317,7 +317,7 @@ def test_the_default_settings_serve_mini_games_as_they_are():
 
 def control_of_mini_games() -> ControlConfig:
     from megareward.training.config import TrainConfig
-from megareward.training.presets import with_preset
+    from megareward.training.presets import with_preset
 
     return with_preset(TrainConfig(method="mega", game="mini-pong"), "auto").control
 
@@ -349,22 +349,22 @@ def test_the_score_is_painted_out_of_observations_and_terminal_observations_alik
         HideScore(games, "pogn")
 
 
-def test_the_control_models_are_told_what_the_acting_policy_thought_of_every_action(monkeypatch):
+def test_the_control_models_get_the_probability_of_every_action_under_the_acting_policy(monkeypatch):
     model = ppo(mini_vec(), n_epochs=1)
     callback = IntrinsicRewardCallback("mega", control=TINY)
-    told = []
+    given = []
     update = IntrinsicReward.update
     monkeypatch.setattr(
         IntrinsicReward,
         "update",
         lambda self, samples=None, log_policy=None: (
-            told.append((log_policy, model.rollout_buffer.actions.copy(), model.rollout_buffer.log_probs.copy())),
+            given.append((log_policy, model.rollout_buffer.actions.copy(), model.rollout_buffer.log_probs.copy())),
             update(self, samples, log_policy),
         )[1],
     )
     model.learn(2 * N * T, callback=callback)
-    assert len(told) == 2
-    for log_policy, actions, log_probs in told:
+    assert len(given) == 2
+    for log_policy, actions, log_probs in given:
         assert np.allclose(np.exp(log_policy).sum(-1), 1, atol=1e-5)
         chosen = np.take_along_axis(log_policy, actions.reshape(T, N, 1).astype(int), -1)[..., 0]
         np.testing.assert_allclose(chosen, log_probs, atol=1e-5)

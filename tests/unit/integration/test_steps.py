@@ -11,12 +11,12 @@ N, HW, SHAPE = 3, 5, (2, 4)
 
 def random_steps(T: int, opens: torch.Tensor, seed: int) -> UserSteps:
     """UserSteps whose observations follow each other except where an episode opens."""
-    dice = torch.Generator().manual_seed(seed)
+    random = torch.Generator().manual_seed(seed)
 
     def rand(*shape):
-        return torch.rand(T, N, *shape, generator=dice)
+        return torch.rand(T, N, *shape, generator=random)
 
-    after, fresh = (torch.randint(256, (T, N, *SHAPE), dtype=torch.uint8, generator=dice) for _ in range(2))
+    after, fresh = (torch.randint(256, (T, N, *SHAPE), dtype=torch.uint8, generator=random) for _ in range(2))
     before, direct_after, g_after = fresh.clone(), rand(HW), rand(HW)
     direct_before, g_before = torch.zeros(T, N, HW), torch.zeros(T, N, HW)
     for t in range(1, T):
@@ -29,7 +29,7 @@ def random_steps(T: int, opens: torch.Tensor, seed: int) -> UserSteps:
     return UserSteps(
         before=before,
         after=after,
-        actions=torch.randint(7, (T, N), generator=dice),
+        actions=torch.randint(7, (T, N), generator=random),
         rewards=rand(),
         terminated=ends,
         truncated=no,
@@ -40,7 +40,7 @@ def random_steps(T: int, opens: torch.Tensor, seed: int) -> UserSteps:
         direct_after=direct_after,
         g_before=g_before,
         g_after=g_after,
-        growth=rand(),
+        mega_reward=rand(),
     )
 
 
@@ -57,9 +57,9 @@ def test_every_step_is_one_real_transition_of_the_stream_and_there_are_no_others
     assert torch.equal(recorded.r_ext[at, envs], steps.rewards)
     assert torch.equal(recorded.first[at, envs], steps.opens)
     assert torch.equal(recorded.terminated[at + 1, envs], steps.terminated)
-    assert torch.equal(recorded.control.direct[at, envs], steps.direct_before)
-    assert torch.equal(recorded.control.g[at + 1, envs], steps.g_after)
-    assert torch.equal(recorded.control.growth[at, envs], steps.growth)
+    assert torch.equal(recorded.fields["direct"][at, envs], steps.direct_before)
+    assert torch.equal(recorded.fields["g"][at + 1, envs], steps.g_after)
+    assert torch.equal(recorded.fields["mega_reward"][at + 1, envs], steps.mega_reward)
     real = torch.zeros_like(recorded.real)
     real[at, envs] = True
     assert torch.equal(recorded.real, real)  # exactly the steps

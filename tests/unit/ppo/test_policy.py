@@ -6,7 +6,7 @@ from torch import nn
 
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
-from megareward.ppo.policy import Policy, convolve_blocks, fits_blocks, sample
+from megareward.ppo.policy import InputSizes, Policy, convolve_blocks, fits_blocks, sample
 from megareward.reward_stream import RewardStream
 
 B, A, S = 5, 7, 2
@@ -21,7 +21,7 @@ def test_logits_and_values_have_one_row_per_sample(shape):
 
 
 def test_extra_channels_reach_the_network():
-    policy = Policy((32, 32), A, S, PolicyConfig(stack=3), extra_channels=1)
+    policy = Policy((32, 32), A, S, PolicyConfig(stack=3), InputSizes(channels=1))
     stack = torch.zeros(B, 3, 32, 32, dtype=torch.uint8)
     plain = policy(stack, torch.zeros(B, 1, 32, 32))[1]
     lit = policy(stack, torch.ones(B, 1, 32, 32))[1]
@@ -40,14 +40,22 @@ def test_frames_too_small_for_the_trunk_are_refused():
 
 def test_actions_are_drawn_with_their_probabilities(generator):
     probabilities = torch.tensor([0.1, 0.2, 0.7])
-    clocks = torch.empty(40_000, 3).exponential_(generator=generator)
-    actions = sample(probabilities.log().expand(40_000, 3), clocks)
+    exponentials = torch.empty(40_000, 3).exponential_(generator=generator)
+    actions = sample(probabilities.log().expand(40_000, 3), exponentials)
     frequencies = torch.bincount(actions, minlength=3) / 40_000
     torch.testing.assert_close(frequencies, probabilities, atol=0.01, rtol=0)
 
 
 @pytest.mark.parametrize(
-    "bad", [{"n_envs": 0}, {"minibatches": 7}, {"learning_rate": 0.0}, {"gae_lambda": 1.5}, {"clip": -0.1}]
+    "bad",
+    [
+        {"epochs": 0},
+        {"minibatches": 0},
+        {"learning_rate": 0.0},
+        {"learning_rate": 2.0},
+        {"gae_lambda": 1.5},
+        {"clip": -0.1},
+    ],
 )
 def test_impossible_hyper_parameters_are_refused_by_name(bad):
     with pytest.raises(UsageError, match=next(iter(bad))):

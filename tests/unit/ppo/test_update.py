@@ -1,11 +1,11 @@
-"""The update as a whole: what it changes, what it must not, and that its fast path computes the same."""
+"""The update as a whole: what it changes, what it must not, a further loss, and that its fast path is the same."""
 
 import pytest
 import torch
 
 from megareward.ppo.config import PolicyConfig, PPOConfig
-from megareward.ppo.policy import Policy
-from megareward.ppo.update import PPO, Samples
+from megareward.ppo.policy import Observation, Policy
+from megareward.ppo.update import PPO, AuxiliaryLoss, Samples
 
 A, S, B = 5, 2, 24
 CONFIG = PPOConfig(minibatches=4, epochs=2, learning_rate=1e-3)
@@ -29,8 +29,19 @@ def policy_and_samples(device: str = "cpu", dead: int | None = None) -> tuple[Po
     return policy, frames, samples
 
 
-def train(policy: Policy, frames: torch.Tensor, samples: Samples, config: PPOConfig, updates: int = 2) -> dict:
-    ppo = PPO(policy, lambda index: (frames[index], None), config)
+def make_ppo(policy: Policy, frames: torch.Tensor, config: PPOConfig, auxiliary: AuxiliaryLoss | None = None) -> PPO:
+    return PPO(policy, lambda index: Observation(frames[index]), config, B, auxiliary)
+
+
+def train(
+    policy: Policy,
+    frames: torch.Tensor,
+    samples: Samples,
+    config: PPOConfig,
+    updates: int = 2,
+    auxiliary: AuxiliaryLoss | None = None,
+) -> dict:
+    ppo = make_ppo(policy, frames, config, auxiliary)
     generator = torch.Generator(frames.device).manual_seed(0)
     for i in range(updates):
         metrics = ppo.update(samples, 1.0 - 0.25 * i, generator)
@@ -64,7 +75,7 @@ def test_a_transition_across_a_reset_does_not_touch_the_weights():
 def test_with_no_time_left_nothing_is_learnt():
     policy, frames, samples = policy_and_samples()
     before = [p.clone() for p in policy.parameters()]
-    ppo = PPO(policy, lambda index: (frames[index], None), CONFIG)
+    ppo = make_ppo(policy, frames, CONFIG)
     ppo.update(samples, 0.0, torch.Generator().manual_seed(0))
     assert all(torch.equal(p, q) for p, q in zip(policy.parameters(), before, strict=True))
 
@@ -77,15 +88,93 @@ def test_every_way_to_normalise_advantages_gives_finite_losses(mode):
     assert set(metrics) == set(PPO.TERMS)
 
 
+# A further loss ------------------------------------------------------------------------------------------------------
+
+
+class Brightness(AuxiliaryLoss):
+    """How bright is the frame? A head of its own answers from the trunk's output; the answers are samples by number."""
+
+    def __init__(self, device: str = "cpu", weight: float = 1.0) -> None:
+        torch.manual_seed(4)
+        self.module = torch.nn.Linear(128, 1).to(device)
+        self.weight = weight
+        self.answers = torch.linspace(-1, 1, B, device=device)
+        self.seen: list[torch.Tensor] = []
+
+    def __call__(self, policy: Policy, seen: Observation, index: torch.Tensor) -> torch.Tensor:
+        self.seen.append(index.clone())
+        features = policy.trunk(seen.stack.float() / 255)
+        return self.weight * (self.module(features)[:, 0] - self.answers[index]).square().mean()
+
+
+def nothing_to_learn(samples: Samples) -> tuple[Samples, PPOConfig]:
+    """A rollout and settings by which PPO's own loss has no gradient at all."""
+    config = PPOConfig(**{**vars(CONFIG), "value_weight": 0.0, "entropy_weight": 0.0})
+    return Samples(**{**vars(samples), "advantages": torch.zeros(B)}), config
+
+
+def copies(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [p.detach().clone() for p in module.parameters()]
+
+
+def same(module: torch.nn.Module, before: list[torch.Tensor]) -> list[bool]:
+    return [torch.equal(p, q) for p, q in zip(module.parameters(), before, strict=True)]
+
+
+def test_an_auxiliary_loss_trains_the_trunk_and_its_own_module_and_nothing_else():
+    policy, frames, samples = policy_and_samples()
+    samples, config = nothing_to_learn(samples)
+    auxiliary, heads = Brightness(), torch.nn.ModuleList([policy.action_head, policy.value_head])
+    trunk, own, of_heads = copies(policy.trunk), copies(auxiliary.module), copies(heads)
+    train(policy, frames, samples, config)
+    assert all(same(policy.trunk, trunk))  # so whatever is learnt below comes from the further loss
+    first = train(policy, frames, samples, config, updates=1, auxiliary=auxiliary)
+    assert not any(same(policy.trunk, trunk))
+    assert not any(same(auxiliary.module, own))
+    assert all(same(heads, of_heads))
+    ppo, generator = make_ppo(policy, frames, config, auxiliary), torch.Generator().manual_seed(0)
+    for _ in range(20):
+        later = ppo.update(samples, 1.0, generator)
+    assert later["auxiliary"] < 0.5 * first["auxiliary"]
+
+
+def test_an_auxiliary_loss_is_part_of_the_same_gradient_steps_and_of_the_total():
+    policy, frames, samples = policy_and_samples()
+    auxiliary = Brightness()
+    ppo = make_ppo(policy, frames, CONFIG, auxiliary)
+    means = ppo.update(samples, 1.0, torch.Generator().manual_seed(0))
+    steps = [int(state["step"]) for state in ppo.optimiser.state.values()]
+    assert steps == [CONFIG.epochs * CONFIG.minibatches] * len([*policy.parameters(), *auxiliary.module.parameters()])
+    epochs = torch.stack(auxiliary.seen).view(CONFIG.epochs, B)  # it sees PPO's own minibatches
+    assert all(torch.equal(epoch.sort().values, torch.arange(B)) for epoch in epochs)
+    assert set(means) == {*PPO.TERMS, "auxiliary"}
+    own = means["policy"] + CONFIG.value_weight * means["value"] - CONFIG.entropy_weight * means["entropy"]
+    torch.testing.assert_close(means["total"], own + means["auxiliary"])
+
+
+def test_without_an_auxiliary_loss_or_with_one_of_weight_0_the_policy_learns_the_same():
+    config = PPOConfig(**{**vars(CONFIG), "max_grad_norm": 1e6})  # clipping sums over more gradients: the last bits
+    results = []
+    for auxiliary in (None, Brightness(weight=0.0)):
+        policy, frames, samples = policy_and_samples()
+        means = train(policy, frames, samples, config, auxiliary=auxiliary)
+        assert ("auxiliary" in means) == (auxiliary is not None)
+        results.append([*policy.parameters(), *(means[name] for name in PPO.TERMS if name != "grad_norm")])
+    for one, two in zip(*results, strict=True):
+        assert torch.equal(one, two)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_recorded_update_equals_the_plain_one_bit_for_bit(precision):
+@pytest.mark.parametrize("further", [False, True])
+def test_an_update_as_a_cuda_graph_equals_the_plain_one_bit_for_bit(precision, further):
     results = []
     for graphs in (False, True):
         policy, frames, samples = policy_and_samples("cuda")
         config = PPOConfig(**{**vars(CONFIG), "cuda_graphs": graphs, "precision": precision})
         torch.backends.cudnn.deterministic = True
-        metrics = train(policy, frames, samples, config, updates=3)
+        auxiliary = Brightness("cuda") if further else None
+        metrics = train(policy, frames, samples, config, updates=3, auxiliary=auxiliary)
         results.append([*policy.parameters(), *metrics.values()])
-    for plain, recorded in zip(*results, strict=True):
-        assert torch.equal(plain, recorded)
+    for plain, captured in zip(*results, strict=True):
+        assert torch.equal(plain, captured)

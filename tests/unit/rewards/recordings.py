@@ -34,18 +34,23 @@ def record(
     opens = flags.clone()
     for t, n in first:
         opens[t, n] = True
-    control = None if direct is None else ControlRecord(direct, torch.zeros_like(direct), torch.zeros(T, N))
+    fields = {} if direct is None else control_fields(direct, torch.zeros_like(direct), torch.zeros(T, N))
     if actions is None:
         actions = torch.zeros(T, N, dtype=torch.int64)
-    return Recorded(frames, actions, opens, flags, flags, None, control)
+    return Recorded(frames, actions, opens, flags, flags, None, fields)
+
+
+def control_fields(direct: torch.Tensor, g: torch.Tensor, growth: torch.Tensor) -> dict[str, torch.Tensor]:
+    """What the control observer records: maps of T+1 frames, and `growth` (T, N) of the steps between them."""
+    return {"direct": direct, "g": g, "mega_reward": torch.cat([torch.zeros_like(growth[:1]), growth])}
 
 
 def noise(frame_shape: tuple[int, int] = SMALL, seed: int = 0, first: Iterable[tuple[int, int]] = RESETS) -> Recorded:
     """Random frames, actions and control maps; the map of a first frame is empty, as the tracker leaves it."""
-    dice = torch.Generator().manual_seed(seed)
-    frames = torch.randint(256, (T + 1, N, *frame_shape), dtype=torch.uint8, generator=dice)
-    direct = torch.rand(T + 1, N, HW, generator=dice).softmax(-1)
-    recorded = record(frames, torch.randint(A, (T, N), generator=dice), first, direct)
+    random = torch.Generator().manual_seed(seed)
+    frames = torch.randint(256, (T + 1, N, *frame_shape), dtype=torch.uint8, generator=random)
+    direct = torch.rand(T + 1, N, HW, generator=random).softmax(-1)
+    recorded = record(frames, torch.randint(A, (T, N), generator=random), first, direct)
     direct[recorded.first] = 0
     return recorded
 
@@ -87,7 +92,7 @@ class NoWaiting(TorchDispatchMode):
 def assert_computing_changes_nothing(reward: Reward, recorded: Recorded) -> None:
     """Nor waits for the device."""
     before, frames = copied(reward.state_dict()), recorded.frames.clone()
-    dice = torch.get_rng_state()
+    global_rng = torch.get_rng_state()
     with NoWaiting():
         one, two = reward.compute(recorded), reward.compute(recorded)
     assert one.shape == recorded.actions.shape
@@ -97,7 +102,7 @@ def assert_computing_changes_nothing(reward: Reward, recorded: Recorded) -> None
     assert torch.equal(one, two)
     assert_equal(before, reward.state_dict())
     assert torch.equal(frames, recorded.frames)
-    assert torch.equal(dice, torch.get_rng_state())
+    assert torch.equal(global_rng, torch.get_rng_state())
 
 
 def assert_resumes(make: Callable[[World], Reward], frame_shape: tuple[int, int] = SMALL) -> None:

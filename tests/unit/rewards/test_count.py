@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from megareward.errors import UsageError
+from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS
 from megareward.rewards.count import BUCKET_BITS, LEVELS, PhiEB, SimHash, area_weights
 from megareward.rewards.settings import CountConfig
@@ -69,8 +70,8 @@ def test_a_frame_pays_the_less_the_more_often_it_was_seen_in_any_environment(mak
 
 def few_levels(seed: int, T: int = 4) -> torch.Tensor:
     """(T+1, N, 8, 11) frames of one pixel per patch, mostly dark, so that features come back."""
-    dice = torch.Generator().manual_seed(seed)
-    bright = torch.rand(T + 1, N, 8, 11, generator=dice) < 0.1
+    random = torch.Generator().manual_seed(seed)
+    bright = torch.rand(T + 1, N, 8, 11, generator=random) < 0.1
     return bright.to(torch.uint8) * 64
 
 
@@ -205,8 +206,8 @@ def test_every_hash_has_a_bucket_and_close_hashes_have_far_buckets():
 
 def test_the_stream_is_not_episodic_and_the_settings_are_checked():
     for kind, counter in (("phi-eb", PhiEB), ("simhash", SimHash)):
-        [(stream, reward, normalise)] = METHODS["count"].build(CountConfig(kind=kind), world())
+        [(stream, reward)] = METHODS["count"].build(CountConfig(kind=kind), world())
         assert isinstance(reward, counter)
-        assert (stream.name, stream.discount, stream.episodic, normalise) == ("count", 0.99, False, True)
+        assert stream == RewardStream("count", discount=0.99, episodic=False, normalise=True)
     with pytest.raises(UsageError, match="bits is 65; use 1 to 64"):
         CountConfig(bits=65)

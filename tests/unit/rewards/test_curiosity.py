@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from megareward.errors import UsageError
+from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS
 from megareward.rewards.curiosity import Curiosity
 from megareward.rewards.settings import CuriosityConfig
@@ -70,7 +71,7 @@ def test_the_reward_is_the_mean_squared_error_of_the_features_of_the_next_frame(
             torch.testing.assert_close(rewards[t, n], ((foreseen - then) ** 2).sum() / len(then))
 
 
-def test_the_dynamics_are_told_the_action_and_see_the_features():
+def test_the_dynamics_depend_on_the_action_and_on_the_features():
     reward = curiosity(world())
     features = torch.randn(1, 128, generator=torch.Generator().manual_seed(0)).expand(A, -1)
     foreseen = reward.dynamics(features, torch.arange(A))
@@ -126,7 +127,7 @@ def test_the_scaling_of_frames_is_fixed_after_the_first_ones():
 
 
 def test_the_stream_is_not_episodic_and_is_scaled():
-    [(stream, _, normalise)] = METHODS["curiosity"].build(CuriosityConfig(), world())
-    assert (stream.name, stream.discount, stream.episodic, normalise) == ("curiosity", 0.99, False, True)
+    [(stream, _)] = METHODS["curiosity"].build(CuriosityConfig(), world())
+    assert stream == RewardStream("curiosity", discount=0.99, episodic=False, normalise=True)
     with pytest.raises(UsageError, match="epochs is 0"):
         CuriosityConfig(epochs=0)

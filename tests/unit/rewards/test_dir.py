@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS
 from megareward.rewards.dir import Moved, Visited
 from megareward.rewards.settings import DirConfig
@@ -30,7 +31,7 @@ def attending(cells: list[list[int]], first=()) -> object:
 
 
 def test_the_literal_form_pays_nothing_whatever_happens():
-    direct = noise(first=()).control.direct
+    direct = noise(first=()).fields["direct"]
     torch.testing.assert_close((direct[1:] - direct[:-1]).sum(-1), torch.zeros(T, N))
 
 
@@ -42,7 +43,7 @@ def test_the_positive_form_pays_for_the_attention_that_moved():
 
 def test_the_positive_form_is_half_the_distance_of_the_two_maps_and_at_most_1():
     recorded = noise(first=())
-    direct = recorded.control.direct
+    direct = recorded.fields["direct"]
     rewards = Moved().compute(recorded)
     torch.testing.assert_close(rewards, (direct[1:] - direct[:-1]).abs().sum(-1) / 2)
     assert Moved().compute(attending([[0], [5], [5], [1]]))[:, 0].tolist() == [1, 0, 1]
@@ -52,7 +53,7 @@ def test_direct_control_appearing_at_the_start_of_an_episode_pays_nothing():
     """Otherwise every death would earn a point."""
     #                     the last frame, the first of the next episode, and on
     recorded = attending([[2, 2], [2, 2], [0, 2], [3, 2], [4, 2]], first=[(2, 0)])
-    assert recorded.control.direct[2, 0].sum() == 0
+    assert recorded.fields["direct"][2, 0].sum() == 0
     rewards = Moved().compute(recorded)
     assert rewards[:, 0].tolist() == [0, 0, 0, 1]  # into the reset, out of it, and a real move
     assert not rewards[:, 1].any()
@@ -87,7 +88,7 @@ def test_the_count_form_pays_1_over_the_root_of_the_visits_to_the_attended_cell(
 @pytest.mark.parametrize("form", ["positive", "count"])
 def test_computing_is_pure_counting_resumes_and_resets_do_not_matter(form):
     def make(world):
-        [(_, reward, _)] = METHODS["dir"].build(DirConfig(form=form), world)
+        [(_, reward)] = METHODS["dir"].build(DirConfig(form=form), world)
         return reward
 
     assert_computing_changes_nothing(make(world()), noise())
@@ -99,7 +100,7 @@ def test_computing_is_pure_counting_resumes_and_resets_do_not_matter(form):
 def test_what_the_map_shows_behind_a_reset_does_not_matter():
     """The tracker leaves zeros there; even if it did not, nothing would follow."""
     recorded, wild = noise(first=RESETS), noise(first=RESETS)
-    wild.control.direct[wild.first] = torch.eye(HW)[2]
+    wild.fields["direct"][wild.first] = torch.eye(HW)[2]
     for reward in (Moved(), Visited(world())):
         assert torch.equal(
             reward.compute(recorded)[recorded.real & ~recorded.first[:-1]],
@@ -108,11 +109,11 @@ def test_what_the_map_shows_behind_a_reset_does_not_matter():
     assert not Moved().compute(wild)[wild.first[:-1]].any()
 
 
-def test_dir_needs_the_tracker_and_is_episodic_like_mega():
+def test_dir_needs_the_control_observer_and_is_episodic_like_mega():
     method = METHODS["dir"]
-    assert method.needs_control
+    assert "control" in method.observers
     assert not method.uses_score
-    [(stream, reward, normalise)] = method.build(DirConfig(), world())
-    assert (stream.name, stream.discount, stream.episodic, normalise) == ("dir", 0.99, True, True)
-    with pytest.raises(AssertionError, match="tracker"):
+    [(stream, reward)] = method.build(DirConfig(), world())
+    assert stream == RewardStream("dir", discount=0.99, episodic=True, normalise=True)
+    with pytest.raises(KeyError, match="direct"):
         reward.compute(record(torch.zeros(3, 1, 8, 8, dtype=torch.uint8)))

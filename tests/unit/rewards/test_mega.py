@@ -1,4 +1,4 @@
-"""Mega-reward reads what the tracker recorded; the equations themselves are tested with the control models."""
+"""Mega-reward reads what the control observer recorded; the equations themselves are tested with the control models."""
 
 from dataclasses import replace
 
@@ -8,12 +8,12 @@ import torch
 from megareward.rewards import METHODS
 from megareward.rewards.mega import Mega
 from megareward.rewards.settings import MegaConfig
-from tests.unit.rewards.recordings import HW, N, T, assert_computing_changes_nothing, noise, world
+from tests.unit.rewards.recordings import HW, N, T, assert_computing_changes_nothing, control_fields, noise, world
 
 
 def grown(growth: torch.Tensor):
     maps = torch.zeros(T + 1, N, HW)
-    return replace(noise(), control=ControlRecord(maps, maps, growth))
+    return replace(noise(), fields=control_fields(maps, maps, growth))
 
 
 def test_the_reward_is_the_growth_of_control_as_it_was_recorded():
@@ -24,16 +24,16 @@ def test_the_reward_is_the_growth_of_control_as_it_was_recorded():
 
 def test_frames_and_actions_do_not_enter():
     growth = torch.rand(T, N, generator=torch.Generator().manual_seed(0))
-    other = replace(noise(seed=4), control=grown(growth).control)
+    other = replace(noise(seed=4), fields=grown(growth).fields)
     assert torch.equal(Mega(True).compute(grown(growth)), Mega(True).compute(other))
 
 
 @pytest.mark.parametrize("end_takes_all", [True, False])
 def test_with_the_end_of_an_episode_all_control_is_lost(end_takes_all):
     """Environment 1 dies with the step that leads to frame 2, environment 2 runs out of time there."""
-    dice = torch.Generator().manual_seed(0)
-    growth, g = torch.rand(T, N, generator=dice), torch.rand(T + 1, N, HW, generator=dice)
-    recorded = replace(noise(), control=ControlRecord(torch.zeros(T + 1, N, HW), g, growth))
+    random = torch.Generator().manual_seed(0)
+    growth, g = torch.rand(T, N, generator=random), torch.rand(T + 1, N, HW, generator=random)
+    recorded = replace(noise(), fields=control_fields(torch.zeros(T + 1, N, HW), g, growth))
     recorded.terminated[2, 1] = True
     recorded = replace(recorded, truncated=torch.zeros_like(recorded.truncated))
     recorded.truncated[2, 2] = True
@@ -52,22 +52,22 @@ def test_the_discounted_sum_of_growth_and_loss_is_what_was_controlled_on_the_way
     terminated = torch.zeros(T + 1, N, dtype=torch.bool)
     terminated[T] = True
     growth = (g[1:] - g[:-1]).sum(-1)
-    recorded = replace(noise(), terminated=terminated, control=ControlRecord(g, g, growth))
+    recorded = replace(noise(), terminated=terminated, fields=control_fields(g, g, growth))
     rewards, enjoyed = Mega(True).compute(recorded), g[1:T].sum(-1)
     powers = discount ** torch.arange(T)[:, None]
     torch.testing.assert_close((powers * rewards).sum(0), (1 - discount) * (powers[:-1] * enjoyed).sum(0))
 
 
-def test_without_the_tracker_there_is_no_mega_reward():
-    with pytest.raises(AssertionError, match="tracker"):
-        Mega(True).compute(replace(noise(), control=None))
+def test_without_the_control_observer_there_is_no_mega_reward():
+    with pytest.raises(KeyError, match="mega_reward"):
+        Mega(True).compute(replace(noise(), fields={}))
 
 
-def test_mega_needs_control_never_the_score_and_is_episodic():
+def test_mega_needs_the_control_observer_never_the_score_and_is_episodic():
     method = METHODS["mega"]
-    assert method.needs_control
+    assert "control" in method.observers
     assert not method.uses_score
-    [(stream, _, normalise)] = method.build(MegaConfig(), world())
-    assert (stream.name, stream.discount, stream.episodic, normalise) == ("mega", 0.99, True, True)
-    [(stream, _, normalise)] = method.build(MegaConfig(discount=0.9, episodic=False, normalise=False), world())
-    assert (stream.discount, stream.episodic, normalise) == (0.9, False, False)
+    [(stream, _)] = method.build(MegaConfig(), world())
+    assert (stream.name, stream.discount, stream.episodic, stream.normalise) == ("mega", 0.99, True, True)
+    [(stream, _)] = method.build(MegaConfig(discount=0.9, episodic=False, normalise=False), world())
+    assert (stream.discount, stream.episodic, stream.normalise) == (0.9, False, False)

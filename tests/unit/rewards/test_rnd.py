@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from megareward.errors import UsageError
+from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS
 from megareward.rewards.rnd import RND
 from megareward.rewards.settings import RndConfig
@@ -114,7 +115,7 @@ def test_learning_changes_the_predictor_but_never_the_target():
     assert not any(torch.equal(predictor[name], now) for name, now in reward.predictor.state_dict().items())
 
 
-def test_the_seed_decides_the_networks_and_leaves_other_dice_alone():
+def test_the_seed_decides_the_networks_and_the_global_random_state_stays():
     torch.manual_seed(3)
     before = torch.get_rng_state()
     one, two, other = rnd(world()), rnd(world()), rnd(world(seed=2))
@@ -124,7 +125,7 @@ def test_the_seed_decides_the_networks_and_leaves_other_dice_alone():
     assert not torch.equal(one.target[0].weight, one.predictor[0][0].weight)
 
 
-def test_more_environments_learn_from_a_smaller_share_unless_told_otherwise():
+def test_more_environments_learn_from_a_smaller_share_unless_one_is_set():
     shares = {n_envs: rnd(world(n_envs=n_envs)).fraction for n_envs in (8, 32, 128)}
     assert shares == {8: 1.0, 32: 1.0, 128: 0.25}
     assert rnd(world(n_envs=128), update_fraction=0.5).fraction == 0.5
@@ -143,5 +144,5 @@ def test_only_the_share_asked_for_is_learnt_from():
 
 
 def test_the_stream_is_not_episodic_and_is_scaled():
-    [(stream, _, normalise)] = METHODS["rnd"].build(RndConfig(), world())
-    assert (stream.name, stream.discount, stream.episodic, normalise) == ("rnd", 0.99, False, True)
+    [(stream, _)] = METHODS["rnd"].build(RndConfig(), world())
+    assert stream == RewardStream("rnd", discount=0.99, episodic=False, normalise=True)

@@ -8,9 +8,9 @@ import torch
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
 from megareward.rewards.interface import Stateless
+from megareward.rewards.settings import ExtrinsicConfig
 from megareward.rollout import Recorded
 from megareward.world import World
-from megareward.rewards.settings import ExtrinsicConfig
 
 T, N, HEIGHT, WIDTH, A = 5, 3, 32, 36, 7
 WORLD = World(N, A, (HEIGHT, WIDTH), torch.device("cpu"), seed=1)
@@ -28,6 +28,7 @@ def recorded(r_ext: torch.Tensor | None = None, first: tuple[tuple[int, int], ..
         terminated=flags,
         truncated=flags,
         r_ext=r_ext,
+        fields={},
     )
 
 
@@ -44,10 +45,10 @@ def test_every_method_is_listed_under_its_own_name_with_a_summary_and_frozen_set
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_builds_streams_of_different_names_from_its_defaults(name):
     method = METHODS[name]
-    streams = method.build(method.config(), WORLD)
-    names = [stream.name for stream, *_ in streams]
+    terms = method.build(method.config(), WORLD)
+    names = [stream.name for stream, _ in terms]
     assert len(set(names)) == len(names)
-    assert bool(streams) == method.trains_policy
+    assert bool(terms) == method.trains_policy
 
 
 def test_methods_are_found_in_any_case_and_near_misses_are_named():
@@ -63,8 +64,8 @@ def test_a_step_into_a_first_frame_is_no_transition():
 
 
 def extrinsic(**settings):
-    [(stream, reward, normalise)] = METHODS["extrinsic"].build(ExtrinsicConfig(**settings), WORLD)
-    assert not normalise  # the paper's agent sees the score, or its sign, as it is
+    [(stream, reward)] = METHODS["extrinsic"].build(ExtrinsicConfig(**settings), WORLD)
+    assert not stream.normalise  # the paper's agent sees the score, or its sign, as it is
     return stream, reward
 
 

@@ -14,13 +14,10 @@ from megareward.runs.checkpoint import (
     forget_newer,
     list_checkpoints,
     load_newest,
-    load_optimiser_tensors,
-    optimiser_tensors,
-    part,
-    prefixed,
     read_checkpoint,
     save_checkpoint,
 )
+from megareward.state import joined, load_optimiser_state, optimiser_state, part
 
 TENSORS = {
     "policy.weight": torch.linspace(-1, 1, 15).reshape(3, 5),
@@ -175,8 +172,8 @@ def test_state_json_can_be_read_by_a_person(folder):
 # Names and optimisers ------------------------------------------------------------------------------------------------
 
 
-def test_part_undoes_prefixed_and_takes_whole_words_only():
-    both = prefixed("env", {"a": torch.zeros(1)}) | prefixed("env2", {"a": torch.ones(1)})
+def test_part_undoes_joined_and_takes_whole_words_only():
+    both = joined(env={"a": torch.zeros(1)}, env2={"a": torch.ones(1)})
     assert part(both, "env") == {"a": torch.zeros(1)}
     assert part(both, "en") == {}
 
@@ -199,12 +196,12 @@ def step(network: torch.nn.Module, optimiser: torch.optim.Adam) -> None:
 @pytest.mark.parametrize("steps", [0, 3])
 def test_a_restored_optimiser_takes_the_same_next_step(folder, steps):
     network, optimiser = trained(steps)
-    save_checkpoint(folder, 1, prefixed("optimiser", optimiser_tensors(optimiser)), {})
+    save_checkpoint(folder, 1, joined(optimiser=optimiser_state(optimiser)), {})
     weights = [p.detach().clone() for p in network.parameters()]
     other, restored = trained(0)
     for parameter, weight in zip(other.parameters(), weights, strict=True):
         parameter.data.copy_(weight)
-    load_optimiser_tensors(restored, part(load_newest(folder, silence)[1], "optimiser"))
+    load_optimiser_state(restored, part(load_newest(folder, silence)[1], "optimiser"))
     step(network, optimiser)
     step(other, restored)
     for p, q in zip(network.parameters(), other.parameters(), strict=True):
@@ -218,8 +215,8 @@ def test_restored_moments_lie_in_memory_as_their_parameters_do():
     optimiser, restored = torch.optim.Adam(network.parameters()), torch.optim.Adam(network.parameters())
     network(torch.rand(2, 3, 4, 4)).sum().backward()
     optimiser.step()
-    files = {name: tensor.contiguous() for name, tensor in optimiser_tensors(optimiser).items()}
-    load_optimiser_tensors(restored, files)
+    files = {name: tensor.contiguous() for name, tensor in optimiser_state(optimiser).items()}
+    load_optimiser_state(restored, files)
     for name in ("exp_avg", "exp_avg_sq"):
         moment = restored.state[network.weight][name]
         assert torch.equal(moment, optimiser.state[network.weight][name])
@@ -230,5 +227,14 @@ def test_the_learning_rate_of_the_config_outlives_a_restore():
     _, optimiser = trained(2)
     _, other = trained(0)
     other.param_groups[0]["lr"] = 0.5
-    load_optimiser_tensors(other, optimiser_tensors(optimiser))
+    load_optimiser_state(other, optimiser_state(optimiser))
     assert other.param_groups[0]["lr"] == 0.5
+
+
+def test_a_checkpoint_of_the_first_format_is_read_under_the_present_names(folder):
+    tensors = {"control.modules.adm.w": torch.ones(2), "policy.trunk.0.weight": torch.zeros(1)}
+    save_checkpoint(folder, 1, tensors, {"frames": 1})
+    _, found, _ = load_newest(folder, silence)
+    assert found.keys() == {"observer.control.modules.adm.w", "policy.trunk.0.weight"}
+    save_checkpoint(folder, 2, tensors, {"frames": 2, "format": checkpoint.FORMAT})
+    assert load_newest(folder, silence)[1].keys() == tensors.keys()

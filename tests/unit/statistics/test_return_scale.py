@@ -14,10 +14,10 @@ CPU = torch.device("cpu")
 
 def rollouts(number: int = 4) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Rewards and which of them belong to a real transition; every environment on its own scale."""
-    dice = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     sizes = torch.tensor([0.1, 1.0, 7.0])
     return [
-        (torch.randn(T, N, generator=dice) * sizes + 1, torch.rand(T, N, generator=dice) > 0.2) for _ in range(number)
+        (torch.randn(T, N, generator=generator) * sizes + 1, torch.rand(T, N, generator=generator) > 0.2) for _ in range(number)
     ]
 
 

@@ -15,25 +15,27 @@ from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Policy
-from megareward.runs.checkpoint import prefixed
-from megareward.runs.folder import RunFolder
+from megareward.state import joined
 from megareward.training import evaluate
-from megareward.training.config import TrainConfig
-from megareward.training.presets import with_preset
+from megareward.training.config import TrainConfig, create_run
 from megareward.training.evaluate import Evaluation, evaluate_run, play
+from megareward.training.parts import make_observers
+from megareward.training.presets import with_preset
 from megareward.training.run import start
-from megareward.training.tracking import make_tracker
 from megareward.types import Int, Tensor
 
 CPU = torch.device("cpu")
 PPO = PPOConfig(minibatches=2, epochs=1)
-CONFIG = TrainConfig(method="extrinsic", frames=96, ppo=PPO, env=PongConfig(points=1, max_steps=50))
+CONFIG = TrainConfig(
+    method="extrinsic", frames=96, n_envs=3, rollout_steps=8, ppo=PPO, env=PongConfig(points=1, max_steps=50)
+)
 
 
 class Lengths:
     """Games of environment n last 5 * n + 2 steps and bring n points a step."""
 
-    frame_skip, n_actions, frame_shape, device = 1, 3, (32, 32), CPU
+    frame_skip, n_groups, n_actions, frame_shape, device = 1, 1, 3, (32, 32), CPU
+    action_names = ("left", "stay", "right")
 
     def __init__(self, n_envs: int) -> None:
         self.n_envs = n_envs
@@ -55,6 +57,12 @@ class Lengths:
         frames = torch.zeros(self.n_envs, 32, 32, dtype=torch.uint8)
         return Step(frames, torch.arange(self.n_envs) * (~first).float(), over, ~over & over, first, over)
 
+    def state_dict(self) -> None:
+        """It cannot be saved."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        raise AssertionError(state)
+
     def close(self) -> None:
         self.closed = True
 
@@ -64,18 +72,18 @@ def weights(favourite: int | None = None) -> dict[str, Tensor]:
     policy = Policy((32, 32), 3, 1, CONFIG.policy)
     if favourite is not None:
         policy.action_head.bias.data[favourite] = 50.0
-    return prefixed("policy", policy.state_dict())
+    return joined(policy=policy.state_dict())
 
 
 @pytest.fixture
 def games(monkeypatch) -> list[Lengths]:
     made: list[Lengths] = []
 
-    def make(_game, n_envs, *_args, **_kwargs):
+    def make(_config, n_envs, *_args, **_kwargs):
         made.append(Lengths(n_envs))
         return made[-1]
 
-    monkeypatch.setattr(evaluate, "make_env", make)
+    monkeypatch.setattr(evaluate, "make_game", make)
     return made
 
 
@@ -102,7 +110,7 @@ def test_every_environment_owes_a_fixed_number_of_games_so_that_long_ones_count_
     assert games[0].closed
 
 
-def test_greedy_play_takes_the_likeliest_action_and_sampled_play_throws_dice(games):
+def test_greedy_play_takes_the_likeliest_action_and_sampled_play_draws_one(games):
     for seed, greedy in ((0, True), (0, False), (0, False), (1, False)):
         play(CONFIG, weights(), 2, seed=seed, greedy=greedy, device=CPU)
     play(CONFIG, weights(favourite=2), 2, seed=0, greedy=True, device=CPU)
@@ -114,16 +122,16 @@ def test_greedy_play_takes_the_likeliest_action_and_sampled_play_throws_dice(gam
 
 
 @pytest.mark.parametrize("g_channel", ["yes", "no"])
-def test_the_control_models_play_along_only_if_the_policy_sees_what_they_say(tmp_path, monkeypatch, g_channel):
+def test_observers_run_only_if_the_policy_sees_what_they_record(tmp_path, monkeypatch, g_channel):
     config = with_preset(TrainConfig(method="mega", game="mini-pong", frames=96, g_channel=g_channel), "debug")
     folder = start(config, tmp_path / "run", tensorboard=False, quiet=True)
     made = []
-    monkeypatch.setattr(evaluate, "make_tracker", lambda *args: made.append(make_tracker(*args)) or made[-1])
+    monkeypatch.setattr(evaluate, "make_observers", lambda *a, **k: made.append(make_observers(*a, **k)) or made[-1])
     evaluate_run(folder.path, 2, device=CPU)
-    assert len(made) == (g_channel == "yes")
+    assert [list(observers) for observers in made] == [["control"] if g_channel == "yes" else []]
 
 
-def test_without_weights_the_dice_play(games):
+def test_without_weights_play_is_random(games):
     play(CONFIG, None, 8, seed=0, device=CPU)
     assert {a for actions in games[0].actions for a in actions} == {0, 1, 2}
     assert games[0].closed
@@ -164,6 +172,6 @@ def test_games_that_a_time_limit_ends_are_counted(tmp_path: Path, capsys):
 
 
 def test_a_run_without_a_checkpoint_cannot_be_evaluated(tmp_path: Path):
-    folder = RunFolder.create(tmp_path / "run", CONFIG, {})
+    folder = create_run(tmp_path / "run", CONFIG, {})
     with pytest.raises(UsageError, match=r"no checkpoint yet; `megareward resume .*` trains it"):
         evaluate_run(folder.path, 2, device=CPU)

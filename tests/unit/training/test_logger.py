@@ -1,13 +1,12 @@
 """What reaches the logs."""
 
-from megareward.runs.folder import RunFolder
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.score_book import Episode
 
 
 def test_every_iteration_is_a_line_of_metrics_and_every_game_a_line_of_scores(tmp_path, capsys):
-    folder = RunFolder.create(tmp_path / "run", TrainConfig(method="extrinsic"), {})
+    folder = create_run(tmp_path / "run", TrainConfig(method="extrinsic"), {})
     logger = Logger(folder, 0, 96, tensorboard=False, quiet=True)
     game = Episode(frames=30, score=-2.5, steps=10, env=1, cut=True)
     logger.log(24, {"loss/policy": 0.5}, [], None)
@@ -20,7 +19,7 @@ def test_every_iteration_is_a_line_of_metrics_and_every_game_a_line_of_scores(tm
 
 
 def test_the_line_tells_progress_pace_score_and_losses(tmp_path, capsys):
-    folder = RunFolder.create(tmp_path / "run", TrainConfig(method="extrinsic"), {})
+    folder = create_run(tmp_path / "run", TrainConfig(method="extrinsic"), {})
     logger = Logger(folder, 0, 2000, tensorboard=False, quiet=False)
     logger.log(2000, {"loss/policy": 0.125, "seconds/act": 1.0}, [], 3.25)
     logger.say("That was all.")
@@ -32,7 +31,7 @@ def test_the_line_tells_progress_pace_score_and_losses(tmp_path, capsys):
 
 
 def test_tensorboard_files_appear_in_the_runs_folder(tmp_path):
-    folder = RunFolder.create(tmp_path / "run", TrainConfig(method="extrinsic"), {})
+    folder = create_run(tmp_path / "run", TrainConfig(method="extrinsic"), {})
     logger = Logger(folder, 0, 2000, tensorboard=True, quiet=True)
     logger.log(24, {"loss/policy": 0.5}, [], None)
     logger.close()

@@ -17,7 +17,14 @@ CPU = torch.device("cpu")
 T, N = 10, 3
 PPO = PPOConfig(minibatches=2, epochs=1, learning_rate=1e-2)
 CONFIG = TrainConfig(
-    method="extrinsic", frames=4 * T * N, seed=5, ppo=PPO, env=PongConfig(points=1, max_steps=17), device="cpu"
+    method="extrinsic",
+    frames=4 * T * N,
+    seed=5,
+    n_envs=N,
+    rollout_steps=T,
+    ppo=PPO,
+    env=PongConfig(points=1, max_steps=17),
+    device="cpu",
 )
 
 
@@ -48,18 +55,19 @@ class Diary:
 def iterate(trainer: Trainer) -> tuple[Samples, Tensor, Tensor, Tensor]:
     """One iteration: what PPO was given, and the stacks, logits and values of all samples before it learnt."""
     caught = []
-    update = trainer.ppo.update
+    ppo = trainer.agent.ppo
+    update = ppo.update
 
     def catch(samples: Samples, *others: object) -> dict[str, Tensor]:
-        stack, extra = trainer.ppo.observe(torch.arange(T * N))
+        seen = ppo.observe(torch.arange(T * N))
         with torch.no_grad():
-            logits, values = trainer.policy(stack, extra)
-        caught.append((samples, stack, logits, values))
+            logits, values = trainer.agent.policy(*seen)
+        caught.append((samples, seen.stack, logits, values))
         return update(samples, *others)
 
-    trainer.ppo.update = catch
+    ppo.update = catch
     trainer.iterate()
-    trainer.ppo.update = update
+    ppo.update = update
     [given] = caught
     return given
 

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from megareward.envs.interface import Step
-from megareward.rollout import Rollout
+from megareward.rollout import Decision, Field, Rollout
+from megareward.world import World
 
-T, N, HEIGHT, WIDTH, K, S = 5, 3, 6, 7, 4, 2  # K frames in a stack, S streams
+T, N, HEIGHT, WIDTH, K, S, A = 5, 3, 6, 7, 4, 2, 8  # K frames in a stack, S streams, A actions
+FIELDS = (Field("map", (6,), picture=(2, 3)), Field("skill", dtype=torch.int64))
 
 
 def step(time: int, first: tuple[int, ...] = (), **others: tuple[int, ...]) -> Step:
@@ -27,7 +29,8 @@ def step(time: int, first: tuple[int, ...] = (), **others: tuple[int, ...]) -> S
 
 
 def empty(stack: int = K, keeps_score: bool = True) -> Rollout:
-    return Rollout(T, N, (HEIGHT, WIDTH), stack, S, torch.device("cpu"), keeps_score)
+    world = World(N, A, (HEIGHT, WIDTH), torch.device("cpu"), seed=0)
+    return Rollout(T, world, stack, fields=FIELDS, n_streams=S, keeps_score=keeps_score)
 
 
 FIRST = {0: (0, 1, 2), 3: (1,), 5: (2,), 6: (0,), 7: (0,), 9: (1, 2), 10: (0,), 13: (2,)}
@@ -50,7 +53,7 @@ def test_a_stack_never_reaches_across_a_first_frame_not_even_over_the_seam_of_tw
         for t in range(T + 1):
             if t > 0:
                 rollout.show(t, step(begin + t, FIRST.get(begin + t, ())))
-            seen = rollout.stack(t)
+            seen = rollout.stacks(rollout.index(t))
             assert seen.shape == (N, stack, HEIGHT, WIDTH)
             assert (seen == seen[..., :1, :1]).all()  # no frame was torn
             expected = [expected_stack(begin + t, n, stack) for n in range(N)]
@@ -70,23 +73,64 @@ def test_stacks_of_any_samples_equal_the_stacks_of_their_moments():
     index = torch.randperm(T * N)
     together = rollout.stacks(index)
     for row, i in zip(together, index.tolist(), strict=True):
-        assert torch.equal(row, rollout.stack(i // N)[i % N])
+        assert torch.equal(row, rollout.stacks(rollout.index(i // N))[i % N])
 
 
 def test_the_moment_may_lie_on_the_device():
     rollout = filled()
-    assert torch.equal(rollout.stack(torch.tensor(4)), rollout.stack(4))
+    assert torch.equal(rollout.stacks(rollout.index(torch.tensor(4))), rollout.stacks(rollout.index(4)))
 
 
 def test_decisions_are_written_to_their_own_moment_and_environment():
     rollout = filled()
     for t in range(T):
         numbers = N * t + torch.arange(N)
-        rollout.act(numbers, numbers, -numbers.float(), numbers[:, None] + torch.tensor([0.0, 0.5]))
+        log_policy = numbers[:, None] - torch.arange(float(A))
+        values = numbers[:, None] + torch.tensor([0.0, 0.5])
+        rollout.decide(numbers, Decision(numbers, -numbers.float(), values, log_policy))
     order = torch.arange(T * N).reshape(T, N)
     assert torch.equal(rollout.actions, order)
     assert torch.equal(rollout.log_probs, -order.float())
     assert torch.equal(rollout.values[:T], torch.stack([order, order + 0.5], dim=-1))
+    assert torch.equal(rollout.log_policy, order[..., None] - torch.arange(float(A)))
+
+
+def test_fields_are_written_to_their_own_moment_and_environment_and_the_newest_is_kept():
+    rollout = filled()
+    for t in range(T + 1):
+        numbers = N * t + torch.arange(N)
+        rollout.record(numbers, {"map": numbers[:, None] + torch.arange(6.0) / 10, "skill": numbers})
+    order = torch.arange((T + 1) * N).reshape(T + 1, N)
+    recorded = rollout.recorded()
+    assert torch.equal(recorded.fields["skill"], order)
+    assert torch.equal(recorded.fields["map"], order[..., None] + torch.arange(6.0) / 10)
+    assert torch.equal(rollout.field("skill", torch.tensor([7, 4])), torch.tensor([7, 4]))
+    rollout.roll()
+    restored = empty()
+    restored.load_state_dict(rollout.state_dict())
+    for r in (rollout, restored):
+        assert torch.equal(r.fields["skill"][0], order[T])
+        assert torch.equal(r.fields["map"][0], recorded.fields["map"][T])
+
+
+def test_two_fields_of_one_name_are_refused():
+    world = World(N, A, (HEIGHT, WIDTH), torch.device("cpu"), seed=0)
+    with pytest.raises(ValueError, match="same name"):
+        Rollout(T, world, K, fields=[Field("g"), Field("g")])
+
+
+@pytest.mark.parametrize(("size", "exact"), [((6, 9), True), ((5, 7), False)])
+def test_a_map_is_painted_cell_by_cell_in_its_scale(size, exact):
+    field = Field("map", (6,), picture=(2, 3), scale=0.5)
+    values = torch.arange(12.0).reshape(2, 6)
+    painted = field.painted(values, size)
+    assert painted.shape == (2, *size)
+    for h in range(size[0]):
+        for w in range(size[1]):
+            cell = (h * 2 // size[0]) * 3 + w * 3 // size[1]
+            assert painted[1, h, w] == values[1, cell] / 2
+    with pytest.raises(ValueError, match="vector"):
+        Field("number").painted(values, size)
 
 
 def test_what_is_recorded_is_frame_action_next_frame_and_the_reward_between_them():

@@ -10,7 +10,7 @@ from megareward.envs.mini import DemonConfig, PongConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
-from megareward.training.config import TrainConfig, from_dict, to_dict
+from megareward.training.config import TrainConfig, bearing, from_dict, to_dict
 from megareward.training.presets import PRESETS, with_preset
 
 
@@ -75,11 +75,33 @@ def test_a_value_of_the_wrong_kind_is_refused_with_the_file_that_holds_it(field,
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("frames", 0), ("seed", -1), ("seed", 2**31), ("checkpoint_minutes", -0.1)]
+    ("field", "value"),
+    [
+        *(("frames", 0), ("seed", -1), ("seed", 2**31), ("checkpoint_minutes", -0.1)),
+        *(("n_envs", 0), ("rollout_steps", 0), ("warmup_steps", -1)),
+    ],
 )
 def test_impossible_numbers_are_refused_by_their_option(field, value):
     with pytest.raises(UsageError, match=f"--{field.replace('_', '-')} is {value}"):
         TrainConfig(method="extrinsic", **{field: value})
+
+
+def test_minibatches_must_divide_the_samples_of_a_rollout():
+    with pytest.raises(UsageError, match=r"--ppo.minibatches is 4, .* 15 samples .*3 environments x 5 steps"):
+        TrainConfig(method="extrinsic", n_envs=3, rollout_steps=5)
+
+
+def test_settings_of_the_first_version_are_found_under_their_present_names():
+    old = to_dict(TrainConfig(method="mega"))
+    for name in ("n_envs", "rollout_steps", "warmup_steps", "start_from"):
+        del old[name]
+    del old["control"]["background_frames"]
+    old["ppo"] |= {"n_envs": 12, "rollout": 64}
+    old["control"]["warmup_steps"] = 5_000
+    config = from_dict(old, "config.json", warn=pytest.fail)
+    assert (config.n_envs, config.rollout_steps, config.warmup_steps) == (12, 64, 5_000)
+    assert config.control.background_frames == 10_000  # as long as the scaling of the frames looked on, at least
+    assert {**bearing(old), "start_from": None} == bearing(to_dict(config))
 
 
 def test_time_between_checkpoints_must_be_a_number():
@@ -102,9 +124,9 @@ def test_any_spelling_of_a_game_is_the_same_run():
 
 
 def test_frames_are_emulator_frames_and_iterations_are_rounded_up():
-    ppo = PPOConfig(minibatches=2)
-    assert TrainConfig(method="random", game="pong", frames=3 * 8 * 4 * 5, ppo=ppo).iterations == 5
-    assert TrainConfig(method="random", game="mini-pong", frames=3 * 8 * 5 + 1, ppo=ppo).iterations == 6
+    sizes = {"n_envs": 3, "rollout_steps": 8, "ppo": PPOConfig(minibatches=2)}
+    assert TrainConfig(method="random", game="pong", frames=3 * 8 * 4 * 5, **sizes).iterations == 5
+    assert TrainConfig(method="random", game="mini-pong", frames=3 * 8 * 5 + 1, **sizes).iterations == 6
 
 
 def test_the_score_is_hidden_from_methods_that_do_not_use_it():
