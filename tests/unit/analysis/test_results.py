@@ -12,13 +12,13 @@ from megareward.envs.games import atari_games
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record, read_records
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, create_run
 
 
 def finished_run(path: Path, scores: list[float], *, commit: str | None = "0123456789abcdef", **config) -> Path:
     """A run's folder as training leaves it, one game per 1000 frames."""
     settings = {"method": "extrinsic", "game": "pong", "frames": 1000 * len(scores), **config}
-    folder = RunFolder.create(path, TrainConfig(**settings), {"commit": commit})
+    folder = create_run(path, TrainConfig(**settings), {"commit": commit})
     folder.append("metrics.jsonl", {"frames": 1000 * len(scores)})
     for i, score in enumerate(scores):
         folder.append("scores.jsonl", {"frames": 1000 * (i + 1), "score": score, "steps": 9, "env": 0, "cut": False})
@@ -38,7 +38,7 @@ def test_a_run_becomes_one_small_file_with_all_that_a_reader_needs(tmp_path):
     assert (record.episodes, record.episodes_in_score) == (60, 50)
     assert (record.seed, record.frames, record.finished) == (3, 60_000, True)
     assert record.evaluations == [{"frames": 60_000, "scores": [1.0]}]
-    assert record.config["ppo"]["n_envs"] == 8
+    assert record.config["n_envs"] == 8
     assert record.provenance["commit"] == "0123456789abcdef"
     assert target.stat().st_size < 10_000
 
@@ -60,7 +60,7 @@ def test_a_run_that_was_cut_short_is_recorded_as_unfinished(tmp_path):
 
 
 def test_a_run_without_metrics_or_games_has_nothing_to_record(tmp_path):
-    empty = RunFolder.create(tmp_path / "empty", TrainConfig(method="random"), {})
+    empty = create_run(tmp_path / "empty", TrainConfig(method="random"), {})
     with pytest.raises(UsageError, match=r"no metrics yet; `megareward resume .*empty` trains it"):
         add_run(empty.path, tmp_path)
     empty.append("metrics.jsonl", {"frames": 24})
@@ -106,7 +106,7 @@ def test_runs_of_other_settings_are_no_seeds_of_each_other(tmp_path):
     assert sorted(line.split()[3] for line in lines) == ["1", "2"]
 
 
-def test_whole_games_and_unfinished_runs_are_told(tmp_path):
+def test_whole_games_and_unfinished_runs_are_shown(tmp_path):
     run = finished_run(tmp_path / "run", [1.0, 2.0], frames=80_000_000)
     for scores in ([0.0, 0.0], [10.0, 14.0]):
         RunFolder(run).append("eval.jsonl", {"frames": 2000, "scores": scores})
@@ -149,7 +149,7 @@ def test_a_run_is_described_beside_random_play(tmp_path):
 
 
 def test_a_run_without_games_is_described_too(tmp_path):
-    empty = RunFolder.create(tmp_path / "empty", TrainConfig(method="random"), {})
+    empty = create_run(tmp_path / "empty", TrainConfig(method="random"), {})
     assert "no game finished yet" in describe_run(empty.path)
 
 

@@ -13,15 +13,21 @@ from megareward.viewer.runs import Run, differences, group_runs
 from tests.unit.viewer.test_report import logged
 
 BATCH = replace(ControlConfig(), batch=ControlConfig().batch * 2)
-WARMUP = replace(ControlConfig(), warmup_steps=ControlConfig().warmup_steps + 1)
+BACKGROUND = replace(ControlConfig(), background_frames=ControlConfig().background_frames * 2)
 
 
 @pytest.mark.parametrize(
     ("method", "changes", "groups"),
     [
         ("rnd", {"control": BATCH}, 1),  # no control model is trained
-        ("rnd", {"control": WARMUP}, 2),
+        ("rnd", {"control": BACKGROUND}, 1),
+        ("rnd", {"warmup_steps": 1}, 2),
+        ("extrinsic", {"warmup_steps": 1}, 1),  # it has no warm-up
         ("mega", {"control": BATCH}, 2),
+        ("mega", {"control": BACKGROUND}, 2),
+        ("mega", {"warmup_steps": 1}, 2),
+        ("mega", {"n_envs": 16}, 2),
+        ("mega", {"rollout_steps": 64}, 2),
         ("mega", {"checkpoint_minutes": 9.0, "device": "cpu"}, 1),
         ("extrinsic", {"g_channel": "auto"}, 1),  # it never shows g
         ("mega", {"g_channel": "auto"}, 2),

@@ -34,7 +34,8 @@ def bytes_like(*shape: int, seed: int) -> Tensor:
 
 def learn(models: ControlModels, seed: int) -> None:
     actions = torch.randint(A, (T, N), generator=torch.Generator().manual_seed(seed))
-    ControlLearner(models).update(bytes_like(T + 1, N, PX_H, PX_W, seed=seed), actions, torch.zeros(T + 1, N, dtype=torch.bool))
+    first = torch.zeros(T + 1, N, dtype=torch.bool)
+    ControlLearner(models).update(bytes_like(T + 1, N, PX_H, PX_W, seed=seed), actions, first)
 
 
 @pytest.mark.parametrize("config", [PAPER, DEFAULT])

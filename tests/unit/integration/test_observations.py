@@ -30,8 +30,8 @@ def images(draw):
     k = draw(st.integers(1, 5))
     layout = draw(st.sampled_from(["flat", "first", "last", "frames first", "frames last"]))
     dtype, low, high = KINDS[draw(st.sampled_from(list(KINDS)))]
-    dice = np.random.default_rng(draw(st.integers(0, 99)))
-    levels = dice.integers(0, 2 if (low, high) == (0, 1) and dtype == np.uint8 else 256, (N, k, h, w))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    levels = random.integers(0, 2 if (low, high) == (0, 1) and dtype == np.uint8 else 256, (N, k, h, w))
     grey = levels * (255 if levels.max() <= 1 else 1)
     values = (low + grey / 255 * (high - low)).astype(dtype)
     if layout == "flat":

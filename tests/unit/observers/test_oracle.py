@@ -137,7 +137,7 @@ def test_the_difference_form_pays_what_g_gained():
         assert torch.allclose(moment.mega_reward, gained.masked_fill(moment.first, 0), atol=1e-5)
 
 
-# Every option of LatentConfig, as learnt maps have them ----------------------------------------------------------------
+# Every option of LatentConfig, as learnt maps have them ---------------------------------------------------------------
 
 
 def test_above_chance_takes_an_even_maps_share_from_every_action_but_not_from_direct():
@@ -220,10 +220,12 @@ def test_the_oracle_records_the_fields_that_it_declares_which_are_those_of_learn
     oracle, step = Oracle(context(env)), env.reset(0)
     fields = oracle.advance(Seen(step.frames[:, None], torch.zeros(N, dtype=torch.int64), step.first, torch.arange(N)))
     assert oracle.fields == control_fields(oracle.grid, oracle.latent)
-    assert {name: tuple(values.shape[1:]) for name, values in fields.items()} == {f.name: f.shape for f in oracle.fields}
+    assert {name: tuple(values.shape[1:]) for name, values in fields.items()} == {
+        f.name: f.shape for f in oracle.fields
+    }
 
 
-# Whole runs ------------------------------------------------------------------------------------------------------------
+# Whole runs -----------------------------------------------------------------------------------------------------------
 
 
 def oracle_run(**changes):

@@ -17,7 +17,8 @@ def rollouts(number: int = 4) -> list[tuple[torch.Tensor, torch.Tensor]]:
     generator = torch.Generator().manual_seed(0)
     sizes = torch.tensor([0.1, 1.0, 7.0])
     return [
-        (torch.randn(T, N, generator=generator) * sizes + 1, torch.rand(T, N, generator=generator) > 0.2) for _ in range(number)
+        (torch.randn(T, N, generator=generator) * sizes + 1, torch.rand(T, N, generator=generator) > 0.2)
+        for _ in range(number)
     ]
 
 

@@ -140,12 +140,12 @@ def test_pointing_at_a_cell_tells_its_sources(opened):
     before = opened.value("document.querySelector('#panel-sources canvas').toDataURL()")
     opened.hover("#panel-g canvas", (cell % W + 0.5) / W, (cell // W + 0.5) / H)
     opened.wait("document.getElementById('picked').textContent.includes('row 2, column 3')")
-    told = opened.value("document.getElementById('picked').textContent")
+    shown = opened.value("document.getElementById('picked').textContent")
     weights = recording.learnt.relation[t, cell]
     for source in np.argsort(-weights.astype(int), kind="stable")[:4]:
         name = "itself" if source == cell else f"r{source // W + 1} c{source % W + 1}"
-        assert f"{name} {weights[source]}%" in told
-    assert f"control g {recording.learnt.g[t, cell]:.2f}"[:14] in told
+        assert f"{name} {weights[source]}%" in shown
+    assert f"control g {recording.learnt.g[t, cell]:.2f}"[:14] in shown
     opened.wait(f"document.querySelector('#panel-sources canvas').toDataURL() !== '{before}'")
     opened.wait("document.querySelector('#panel-sources small').textContent.includes('explain row 2, column 3')")
     opened.hover("#title")
@@ -226,9 +226,9 @@ def test_maps_without_a_relation_are_shown_without_sources(browser, tmp_path):
         wait_for_step(oracle, 130)
         titles = oracle.value("[...document.querySelectorAll('figcaption b')].map(b => b.textContent)")
         assert titles == ["Frame", "Direct control", "Control g"]
-        told = oracle.value("document.getElementById('picked').textContent")
-        assert "control g" in told
-        assert "comes from" not in told
+        shown = oracle.value("document.getElementById('picked').textContent")
+        assert "control g" in shown
+        assert "comes from" not in shown
 
 
 @pytest.mark.parametrize("width", [360, 1280])
@@ -246,9 +246,9 @@ def test_a_report_opens_without_complaint_and_fits(browser, tmp_path, width):
 def test_ten_thousand_steps_open_within_two_seconds_and_stay_under_25_megabytes(browser, tmp_path):
     """Frames of Atari's size; maps and relation of a 7 x 7 grid, as noisy as softmax makes them at its worst."""
     steps, cells = 10_000, 49
-    dice = np.random.default_rng(0)
-    relation = (dice.dirichlet(np.full(cells, 0.2), (steps, cells)) * 100).round().astype(np.uint8)
-    maps = dice.dirichlet(np.full(cells, 0.2), (2, steps)).astype(np.float32)
+    random = np.random.default_rng(0)
+    relation = (random.dirichlet(np.full(cells, 0.2), (steps, cells)) * 100).round().astype(np.uint8)
+    maps = random.dirichlet(np.full(cells, 0.2), (2, steps)).astype(np.float32)
     learnt = RunMaps(maps[0], maps[1], maps[0].max(-1), relation)
     recording = replace(made(steps, learnt=False, size=(84, 84)), H=7, W=7, learnt=learnt)
     path = write_page(recording, tmp_path / "long.html")

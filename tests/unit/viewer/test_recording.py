@@ -8,6 +8,7 @@ import torch
 
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
+from megareward.training.config import read_config
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.training.run import start
 from megareward.viewer.recording import record_run
@@ -25,7 +26,7 @@ def run(tmp_path_factory) -> Path:
 def test_the_frames_are_those_that_the_runs_own_player_sees(run):
     recording = record_run(run, 40, seed=3, device=CPU)
     folder = RunFolder.open(run)
-    player = Player(folder.config(), newest_tensors(folder, print)[0], 1, 3, CPU)
+    player = Player(read_config(folder), newest_tensors(folder, print)[0], 1, 3, CPU)
     seen = [player.begin(), *(player.step() for _ in range(39))]
     assert np.array_equal(recording.frames, np.stack([step.frames[0].numpy() for step in seen]))
     assert recording.first[0]
@@ -34,7 +35,7 @@ def test_the_frames_are_those_that_the_runs_own_player_sees(run):
 
 def test_the_maps_are_what_eq_10_makes_of_each_other(run):
     recording = record_run(run, 40, device=CPU)
-    maps, latent = recording.learnt, RunFolder.open(run).config().control.latent
+    maps, latent = recording.learnt, read_config(RunFolder.open(run)).control.latent
     inside = ~recording.first
     assert np.allclose(maps.direct[inside].sum(-1), 1, atol=1e-5)
     assert not maps.g[recording.first].any()
@@ -52,9 +53,9 @@ def test_the_same_seed_records_the_same_and_random_play_does_something_else(run)
     assert np.array_equal(once.frames, again.frames)
     assert np.array_equal(once.learnt.g, again.learnt.g)
     assert not np.array_equal(once.frames, other.frames)
-    dice = record_run(run, 30, random=True, device=CPU)
-    assert dice.method == "mega, random play"
-    assert dice.learnt is not None
+    random = record_run(run, 30, random=True, device=CPU)
+    assert random.method == "mega, random play"
+    assert random.learnt is not None
 
 
 def test_a_run_that_tracks_no_control_is_recorded_without_maps(tmp_path):

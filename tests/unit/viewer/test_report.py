@@ -11,8 +11,7 @@ import pytest
 
 from megareward.analysis.published import published_score
 from megareward.errors import RunError, UsageError
-from megareward.runs.folder import RunFolder
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, create_run
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
 from megareward.viewer.runs import Run, differences, flat, group_runs, score_line
@@ -24,7 +23,7 @@ def logged(
 ) -> Path:
     """A run's folder as training leaves it: 80 games of a score, 8 rows of metrics."""
     config = TrainConfig(method=method, game=game, frames=800_000, seed=seed, **settings)
-    folder = RunFolder.create(path, config, {"device": "cpu", "commit": "abc"})
+    folder = create_run(path, config, {"device": "cpu", "commit": "abc"})
     for i in range(1, 81):
         folder.append(
             "scores.jsonl", {"frames": i * 10_000, "score": score + (-1) ** i, "steps": 9, "env": 0, "cut": False}

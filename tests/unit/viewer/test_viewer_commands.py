@@ -31,7 +31,7 @@ def test_watch_leaves_a_page_and_its_picture_in_the_run_and_a_clip_where_asked(t
         assert film.n_frames == 8
 
 
-def test_watch_writes_elsewhere_if_told_and_warns_of_a_large_page(trained, tmp_path, capsys, monkeypatch):
+def test_watch_writes_elsewhere_if_asked_and_warns_of_a_large_page(trained, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(watch, "LARGE", 0.001)
     assert main(["watch", str(trained), *SHORT, "--out", str(tmp_path / "talk.html")]) == 0
     assert "fewer --steps make it smaller" in capsys.readouterr().err
