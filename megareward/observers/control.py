@@ -66,6 +66,7 @@ class ControlObserver(Observer):
 
     @torch.no_grad()
     def advance(self, seen: Seen) -> Fields:
+        """Direct control, g and mega-reward of the newest frames."""
         control = self.tracker.advance(*seen)
         fields = {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward}
         if self.with_relation and control.relation is not None:
@@ -76,7 +77,7 @@ class ControlObserver(Observer):
         return self.tracker.running
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """With overlap the models' metrics are those of the rollout before."""
+        """The models learn, at once or while the next rollout is collected; then the metrics are one rollout late."""
         metrics: dict[str, Tensor] = {}
         if self.schedule is not None:
             rows = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here, rollout.log_policy)

@@ -126,6 +126,7 @@ class PPOAgent:
     def decide(
         self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
     ) -> Decision:
+        """Draw actions from the policy and keep what PPO will ask for."""
         logits, values = self.evaluate(index)
         logits = logits * policy_on
         actions = sample(logits, exponentials)
@@ -137,6 +138,7 @@ class PPOAgent:
     # Learning ------------------------------------------------------------------------------------------------------
 
     def samples(self, rewards: Sequence[Float[Tensor, "T N"]]) -> tuple[Samples, dict[str, Tensor]]:
+        """Advantages and returns by stream; the advantages are added up by the streams' weights."""
         rollout = self.rollout
         advantages, returns, metrics = [], [], {}
         for s, (stream, own) in enumerate(zip(self.streams, rewards, strict=True)):
@@ -165,6 +167,7 @@ class PPOAgent:
         return samples, metrics
 
     def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        """PPO's update."""
         assert samples is not None
         terms = self.ppo.update(samples, left, self.generator)
         return {f"loss/{name}": term for name, term in terms.items()}

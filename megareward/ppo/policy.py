@@ -89,6 +89,7 @@ class Policy(nn.Module):
         vector: Float[Tensor, "B V"] | None = None,
         skill: Int[Tensor, "B"] | None = None,
     ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
+        """Logits of the actions, and one value per stream."""
         dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
         first, *rest = self.trunk
         assert isinstance(first, nn.Conv2d)

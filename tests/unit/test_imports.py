@@ -1,6 +1,6 @@
 """Imports go downwards only, and the core needs nothing but torch, numpy and the emulator."""
 
-import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -12,82 +12,45 @@ import megareward
 
 ROOT = Path(megareward.__file__).parent
 
-ALLOWED: dict[str, set[str]] = {
-    "errors": set(),
-    "types": set(),
-    "quantities": {"errors"},
-    "progress": {"quantities"},
-    "graphs": set(),
-    "dice": set(),
-    "streams": set(),
-    "envs": {"envs", "errors", "types"},
-    "ppo": {"ppo", "graphs", "errors", "types"},
-    "control": {"control", "graphs", "streams", "dice", "errors", "types"},
-    "rewards": {"rewards", "control", "ppo.config", "graphs", "dice", "errors", "types"},
-    "audit.branches": {"control", "envs", "types"},
-    "audit.oracle": {"audit.branches", "control", "envs", "errors", "types"},
-    "training": {
-        *("training", "rewards", "control", "ppo", "envs", "graphs", "streams", "dice", "quantities", "errors"),
-        "types",
-        "audit.oracle",  # a diagnosis that takes the tracker's place; the rest of the audit stands on top of training
-    },
-    "integration": {"integration", "rewards", "control", "envs", "errors", "types"},
-    "analysis": {"analysis", "training.config", "training.run_folder", "envs.games", "quantities", "errors"},
-}
-"""What each part may import of the package. The parts not named here (cli, bench) stand on top: all is open to
-them, and nobody may import them. `rewards` sees of PPO only what a stream of reward is."""
+
+def load_script(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT.parent / "scripts" / f"{name}.py")
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
-def modules() -> list[str]:
-    """Every module of the package as a dotted name below it."""
-    files = sorted(ROOT.rglob("*.py"))
-    names = (".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)
-    return [name.removesuffix(".__init__") for name in names if name != "__init__"]
-
-
-def path_of(module: str) -> Path:
-    file = ROOT.joinpath(*module.split("."))
-    return file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-
-
-def imports_of(module: str) -> set[str]:
-    """All modules of the package that one of them imports, anywhere in its text: at the top or inside a function."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path_of(module).read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} imports relatively; write the whole name"
-            found.add(node.module)
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    known = set(modules())
-    return {name.removeprefix("megareward.") for name in found} & known
+architecture = load_script("architecture")
+modules, path_of, imports_of = architecture.modules, architecture.path_of, architecture.imports_of
 
 
 def within(module: str, part: str) -> bool:
     return module == part or module.startswith(part + ".")
 
 
-@pytest.mark.parametrize("part", ALLOWED)
-def test_a_part_imports_only_what_lies_below_it(part):
-    members = [module for module in modules() if within(module, part)]
-    assert members
-    for module in members:
-        for imported in imports_of(module):
-            parent_of_allowed = any(within(allowed, imported) for allowed in ALLOWED[part])  # a package's own __init__
-            fine = parent_of_allowed or any(within(imported, allowed) for allowed in ALLOWED[part])
-            assert fine, f"megareward.{module} imports megareward.{imported}"
+def test_imports_point_downwards():
+    assert architecture.upward_imports() == []
 
 
-def test_nothing_is_left_out_of_the_rules():
-    tops = {"cli", "bench", "experiments", "viewer", "audit"}
-    strangers = [m for m in modules() if not any(within(m, part) for part in [*ALLOWED, *tops])]
-    assert strangers == []
+def test_every_part_of_the_package_has_its_place_in_the_layers():
+    placed = [part for parts in architecture.LAYERS for part in parts]
+    assert sorted(placed) == sorted({module.split(".")[0] for module in modules()})
+
+
+@pytest.mark.parametrize(("part", "strangers"), [("rewards", {"ppo", "training"}), ("ppo", {"rewards", "control"})])
+def test_rewards_and_the_agent_know_nothing_of_each_other(part, strangers):
+    seen = {i.split(".")[0] for m in modules() if within(m, part) for i in imports_of(m)}
+    assert not seen & strangers
+
+
+def test_the_drawing_of_the_architecture_is_what_the_code_says():
+    text = architecture.PAGE.read_text()
+    assert architecture.drawing() in text, "run python scripts/architecture.py"
 
 
 def test_the_reader_of_imports_sees_nested_and_plain_ones():
     assert "rewards.extrinsic" not in imports_of("rewards")  # built by name, only when it is needed
-    assert "envs.atari" in imports_of("envs.make")  # inside a function
+    assert "observers.oracle" in imports_of("observers.control")  # inside a function
     assert "ppo.loss" in imports_of("ppo.update")  # from package import module
 
 
@@ -111,9 +74,8 @@ TOOLS = {"tyro", "rich", "tensorboard", "safetensors", "matplotlib", "jaxtyping"
 
 
 def test_the_core_needs_only_torch_numpy_gymnasium_and_ale_py():
-    core = [
-        m for m in modules() if m.split(".")[0] in ("control", "ppo", "rewards", "envs", "errors", "types", "graphs")
-    ]
+    tops = {"cli", "experiments", "viewer", "bench", "audit", "analysis", "training", "integration", "runs"}
+    core = [m for m in modules() if m.split(".")[0] not in tops]
     drawing = {"envs.contact_sheet"}  # a picture for people, not part of any run
     triton = {m for m in core if "import triton" in path_of(m).read_text()}  # comes with torch for GPUs only
     wanted = [f"megareward.{m}" for m in core if m not in drawing | triton]

@@ -127,6 +127,7 @@ class MiniGame(ABC, Generic[State]):
         self._pending = self._play(actions.to(self.device))
 
     def recv(self) -> Step:
+        """What the environments show after it."""
         if self._pending is None:
             raise RunError("recv was called without send; send the actions first.")
         step, self._pending = self._pending, None

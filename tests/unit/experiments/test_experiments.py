@@ -59,7 +59,7 @@ def test_fast_and_plain_runs_differ_in_nothing_that_is_learnt():
 
 def test_maps_are_learnt_from_the_same_random_games():
     cells = [cell.config for cell in MAPS.cells() if cell.column == "freeway"]
-    assert len({(c.game, c.seed, c.frames, c.ppo.n_envs, c.ppo.rollout, c.env) for c in cells}) == 1
+    assert len({(c.game, c.seed, c.frames, c.n_envs, c.rollout_steps, c.env) for c in cells}) == 1
     assert all(c.warmup_iterations >= c.iterations for c in cells)  # PPO never begins
     assert len({c.control for c in cells}) == len(MAPS.rows)
 
@@ -138,20 +138,34 @@ def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
     [
         ("extrinsic", {"g_channel": "auto"}, True),  # it never shows g
         ("extrinsic", {"g_channel": "yes"}, False),
-        ("extrinsic", {"control": {"H": 7, "warmup_steps": 7}}, True),
+        ("extrinsic", {"control": {"H": 7}, "warmup_steps": 7}, True),
         ("rnd", {"g_channel": "auto"}, False),
-        ("rnd", {"control": {"H": 7, "warmup_steps": 24}}, True),
-        ("rnd", {"control": {"H": 7, "warmup_steps": 7}}, False),  # it warms up as long as mega does
-        ("dir", {"control": {"H": 7, "warmup_steps": 24}}, False),
+        ("rnd", {"control": {"H": 7}}, True),
+        ("rnd", {"warmup_steps": 7}, False),  # it warms up as long as mega does
+        ("dir", {"control": {"H": 7}}, False),
+        ("dir", {"warmup_steps": 7}, False),
+        ("mega", {"n_envs": 6}, False),
     ],
 )
-def test_settings_of_control_bear_on_a_run_only_if_control_is_tracked(method, change, expected):
+def test_settings_of_control_and_of_the_warm_up_bear_on_a_run_only_if_it_has_them(method, change, expected):
     cell = tiny("a", method, 0)
-    cell = replace(cell, config=replace(cell.config, control=replace(cell.config.control, warmup_steps=24)))
     config = json.loads(json.dumps(to_dict(cell.config)))
-    assert config["g_channel"] == "no"
+    assert (config["g_channel"], config["warmup_steps"]) == ("no", 24)
     assert runner.is_of(config, cell)
     assert runner.is_of({**config, **change}, cell) == expected
+
+
+def test_a_record_of_the_first_version_is_of_the_cell_that_has_its_settings():
+    """It had the number of environments among PPO's settings, and the warm-up among those of control."""
+    cell = tiny("a", "mega", 0)
+    config = json.loads(json.dumps(to_dict(cell.config)))
+    n_envs, rollout, warmup = (config.pop(name) for name in ("n_envs", "rollout_steps", "warmup_steps"))
+    config["ppo"] |= {"n_envs": n_envs, "rollout": rollout}
+    config["control"]["warmup_steps"] = warmup
+    assert config["control"].pop("background_frames") == max(warmup, config["control"]["normalise_frames"])
+    assert runner.is_of(config, cell)
+    for part, name in (("ppo", "n_envs"), ("ppo", "rollout"), ("control", "warmup_steps")):
+        assert not runner.is_of({**config, part: {**config[part], name: 6}}, cell)
 
 
 def test_the_last_word_of_a_log_is_no_progress_line(tmp_path):

@@ -60,7 +60,7 @@ def test_the_traces_come_back():
     data = element(page(recording), "traces")
     floats, numbers = np.frombuffer(data[: 12 * T], "<f4").reshape(3, T), np.frombuffer(data[12 * T :], np.uint8)
     assert np.array_equal(floats[0], recording.score)
-    assert np.array_equal(floats[1], recording.learnt.reward)
+    assert np.array_equal(floats[1], recording.learnt.mega_reward)
     assert np.allclose(floats[2], recording.learnt.g.sum(-1))
     assert np.array_equal(numbers.reshape(2, T), [recording.actions, recording.first])
 

@@ -140,12 +140,12 @@ def test_pointing_at_a_cell_tells_its_sources(opened):
     before = opened.value("document.querySelector('#panel-sources canvas').toDataURL()")
     opened.hover("#panel-g canvas", (cell % W + 0.5) / W, (cell // W + 0.5) / H)
     opened.wait("document.getElementById('picked').textContent.includes('row 2, column 3')")
-    shown = opened.value("document.getElementById('picked').textContent")
+    text = opened.value("document.getElementById('picked').textContent")
     weights = recording.learnt.relation[t, cell]
     for source in np.argsort(-weights.astype(int), kind="stable")[:4]:
         name = "itself" if source == cell else f"r{source // W + 1} c{source % W + 1}"
-        assert f"{name} {weights[source]}%" in shown
-    assert f"control g {recording.learnt.g[t, cell]:.2f}"[:14] in shown
+        assert f"{name} {weights[source]}%" in text
+    assert f"control g {recording.learnt.g[t, cell]:.2f}"[:14] in text
     opened.wait(f"document.querySelector('#panel-sources canvas').toDataURL() !== '{before}'")
     opened.wait("document.querySelector('#panel-sources small').textContent.includes('explain row 2, column 3')")
     opened.hover("#title")
@@ -226,9 +226,9 @@ def test_maps_without_a_relation_are_shown_without_sources(browser, tmp_path):
         wait_for_step(oracle, 130)
         titles = oracle.value("[...document.querySelectorAll('figcaption b')].map(b => b.textContent)")
         assert titles == ["Frame", "Direct control", "Control g"]
-        shown = oracle.value("document.getElementById('picked').textContent")
-        assert "control g" in shown
-        assert "comes from" not in shown
+        text = oracle.value("document.getElementById('picked').textContent")
+        assert "control g" in text
+        assert "comes from" not in text
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -134,7 +134,7 @@ def with_rewards(*places: int) -> np.ndarray:
 def moment(*places: int, columns: int = 11, every: int = 1) -> int:
     recording = made()
     return best_moment(
-        replace(recording, learnt=replace(recording.learnt, reward=with_rewards(*places))), columns, every
+        replace(recording, learnt=replace(recording.learnt, mega_reward=with_rewards(*places))), columns, every
     )
 
 

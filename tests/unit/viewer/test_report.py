@@ -25,9 +25,8 @@ def logged(
     config = TrainConfig(method=method, game=game, frames=800_000, seed=seed, **settings)
     folder = create_run(path, config, {"device": "cpu", "commit": "abc"})
     for i in range(1, 81):
-        folder.append(
-            "scores.jsonl", {"frames": i * 10_000, "score": score + (-1) ** i, "steps": 9, "env": 0, "cut": False}
-        )
+        points = float(score + (-1) ** i)
+        folder.append("scores.jsonl", {"frames": i * 10_000, "score": points, "steps": 9, "env": 0, "cut": False})
     for i in range(1, 9):
         row = {"frames": i * 100_000, "loss/total": 1 / i, "score": score, "seconds/learn": 3.0, "seconds/act": 1.0}
         folder.append("metrics.jsonl", row)
