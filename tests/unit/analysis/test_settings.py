@@ -48,6 +48,20 @@ def test_a_run_that_is_older_than_a_setting_is_a_group_of_its_own(tmp_path):
     assert group_runs([Run.read(old), Run.read(new)])[0].name == "mega (flash –)"
 
 
+def test_a_run_of_the_first_version_and_a_new_one_of_the_same_settings_are_one_group(tmp_path):
+    """The first version had the number of environments in `ppo`, the warm-up in `control`, and no `start_from`."""
+    old, new = logged(tmp_path / "old"), logged(tmp_path / "new", seed=1)
+    about = json.loads((old / "config.json").read_text())
+    config = about["config"]
+    assert config.pop("start_from") is None
+    config["ppo"] |= {"n_envs": config.pop("n_envs"), "rollout": config.pop("rollout_steps")}
+    config["control"]["warmup_steps"] = config.pop("warmup_steps")
+    del config["control"]["background_frames"]
+    (old / "config.json").write_text(json.dumps({**about, "config_version": 1}))
+    assert groups_of(tmp_path, old, new) == 1
+    assert Run.read(old).changed() == Run.read(new).changed()
+
+
 def groups_of(folder: Path, *paths: Path) -> int:
     """Lines of the table, which must be as many as there are groups in the report, each with a name of its own."""
     for path in paths:

@@ -10,7 +10,7 @@ N, HW, SHAPE = 3, 5, (2, 4)
 
 
 def random_steps(T: int, opens: torch.Tensor, seed: int) -> UserSteps:
-    """UserSteps whose observations follow each other except where an episode opens."""
+    """Steps whose observations follow each other except where an episode opens."""
     random = torch.Generator().manual_seed(seed)
 
     def rand(*shape):

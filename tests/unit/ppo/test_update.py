@@ -102,7 +102,8 @@ class Brightness(AuxiliaryLoss):
         self.seen: list[torch.Tensor] = []
 
     def __call__(self, policy: Policy, seen: Observation, index: torch.Tensor) -> torch.Tensor:
-        self.seen.append(index.clone())
+        if not index.is_cuda:  # where a graph is replayed, nothing here is called
+            self.seen.append(index.clone())
         features = policy.trunk(seen.stack.float() / 255)
         return self.weight * (self.module(features)[:, 0] - self.answers[index]).square().mean()
 
