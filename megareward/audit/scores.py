@@ -126,8 +126,8 @@ def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Score
     """Compare every map of every frame but the first, which shows nothing yet."""
     episodes = list(zip(truth.episodes, maps, strict=True))
 
-    def over_episodes(judge: Callable[..., Tensor]) -> Estimate:
-        return estimate([judge(episode, own) for episode, own in episodes])
+    def over_episodes(score_of: Callable[..., Tensor]) -> Estimate:
+        return estimate([score_of(episode, own) for episode, own in episodes])
 
     chained = [own.influence(truth.lags) for own in maps]
     lags = [

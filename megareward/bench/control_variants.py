@@ -34,7 +34,7 @@ class Variant:
     graph: bool = False
     compile: bool = False
     default: bool = False
-    """The loss and the drawn cells of the default settings [D14-D16], not the paper's."""
+    """The loss and the drawn cells of the default settings, not the paper's."""
 
 
 VARIANTS = {

@@ -83,7 +83,7 @@ class ADM(nn.Module):
     ) -> dict[str, Float[Tensor, ""]]:
         """Cross-entropy of the action and, where their weight is not zero, the two terms of Choi et al. (2019).
 
-        [D18] With `log_policy` the guess is Bayes' rule: P(a | s, s') is in proportion to policy(a | s) * P(s' | s, a),
+        With `log_policy` the guess is Bayes' rule: P(a | s, s') is in proportion to policy(a | s) * P(s' | s, a),
         and the logits of Eq. 4 stand for the last factor, the effect. Without it, a cell that shows *why* the agent
         acted (the ball it runs after) is as good a clue as the cell that shows what the action did.
         """

@@ -21,7 +21,7 @@ def distance(n_seen: int) -> int:
 
 
 class Background:
-    """[D22] The median of each pixel over a sample of the first `n_frames` frames, fixed from then on.
+    """The median of each pixel over a sample of the first `n_frames` frames, fixed from then on.
 
     Before it has seen anything it knows nothing, and no cell counts as background.
     """

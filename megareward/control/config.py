@@ -1,4 +1,4 @@
-"""Settings of the control models. Every deviation from the paper is a field here, numbered as in docs/paper.md.
+"""Settings of the control models. Every deviation from the paper is a field here; docs/paper.md lists them.
 
 This module must not import torch: the command line reads it before it knows whether anything will run.
 """
@@ -8,7 +8,7 @@ from typing import Literal
 
 from megareward.errors import UsageError
 
-Attention = Literal["sparsemax", "softmax", "entmax15"]
+Attention = Literal["sparsemax", "softmax"]
 Switch = Literal["auto", "on", "off"]
 AnchorKind = Literal["cell", "pixel", "gauss"]
 
@@ -23,24 +23,24 @@ class AdmConfig:
     """The attentive dynamics model, Eq. 1-4: where in the frame can one read off the last action?"""
 
     attention: Attention = "softmax"
-    """[D1] How scores become a map. Paper: sparsemax. Released code: softmax."""
+    """How scores become a map. Paper: sparsemax. Released code: softmax."""
     channels: int = 8
-    """[D2] Features of the first convolution; each further one doubles them. Not in the paper; the released code's."""
+    """Features of the first convolution; each further one doubles them. Not in the paper; the released code's."""
     features: int = 64
-    """[D2] Size of a cell's code. The released code's."""
+    """Size of a cell's code. The released code's."""
     hidden: int = 32
-    """[D2] Size of the layer before the output. The released code's."""
+    """Size of the layer before the output. The released code's."""
     place: bool = True
-    """[D2] Multiply a cell's code with an embedding of its absolute coordinate. Paper: Theta and Lambda see the cell
+    """Multiply a cell's code with an embedding of its absolute coordinate. Paper: Theta and Lambda see the cell
     only. Released code: yes."""
     cell_loss: float = 1.0
-    """[D3] Weight of the cross-entropies of all cells, each on its own, summed over the cells as in Choi et al. (2019).
+    """Weight of the cross-entropies of all cells, each on its own, summed over the cells as in Choi et al. (2019).
     Paper: refers to Choi et al. for details (1). Released code: 0."""
     entropy_loss: float = 0.001
-    """[D3] Weight of -entropy(direct), which keeps the attention from collapsing onto one of several cells. Choi et
+    """Weight of -entropy(direct), which keeps the attention from collapsing onto one of several cells. Choi et
     al.: 0.001. Released code: 0."""
     policy_prior: bool = True
-    """[D18] Tell ADM how likely each action was before it was taken, so that it explains the effect of the action and
+    """Tell ADM how likely each action was before it was taken, so that it explains the effect of the action and
     not the habits of the agent. Paper and released code: no."""
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class RtmConfig:
     """The relational transition model, Eq. 6-8: which cell of the last frame explains each cell of this one?"""
 
     attention: Attention = "softmax"
-    """[D1] How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
+    """How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
     channels: int = 16
     """Features of the first convolution; each further one doubles them. Paper: 16 (then 32)."""
     features: int = 1024
@@ -62,31 +62,31 @@ class RtmConfig:
     gamma_features: int = 512
     """Size of Gamma's layer after the multiplication. Paper: 512."""
     stack: int = 4
-    """[D4] Frames of a source cell that Phi and Gamma see. Paper: s in the equations (1), a bold S in the tables.
+    """Frames of a source cell that Phi and Gamma see. Paper: s in the equations (1), a bold S in the tables.
     Released code: 4."""
     gamma_sees_target: bool = True
-    """[D5] Give Gamma the cell s_t^{h,w} that is being explained. Paper: Eq. 7 says yes, Gamma's table no. Released
+    """Give Gamma the cell s_t^{h,w} that is being explained. Paper: Eq. 7 says yes, Gamma's table no. Released
     code: no."""
     anchor: float = 0.5
-    """[D6] Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
+    """Strength of the noise anchor, in standard deviations of the observation. Paper: none (0). Released code: 5
     grey levels (1.6 for Pong), which is a different strength in every game."""
     anchor_kind: AnchorKind = "cell"
-    """[D6] The noise: every cell brighter or darker, or every pixel (released code). gauss: a cell's brightness from a
+    """The noise: every cell brighter or darker, or every pixel (released code). gauss: a cell's brightness from a
     normal distribution."""
     loss: Literal["mixture", "blend"] = "mixture"
-    """[D15] blend: the squared error of Eq. 6, the weighted sum of all sources' drawings (paper, released code).
+    """blend: the squared error of Eq. 6, the weighted sum of all sources' drawings (paper, released code).
     mixture: the likelihood of the cell if one source, drawn by the weights of Eq. 8, painted it alone."""
     source_loss: float = 0.5
-    """[D14] Weight of the mean squared error of every source's own drawing, attended or not. It teaches Phi where no
+    """Weight of the mean squared error of every source's own drawing, attended or not. It teaches Phi where no
     attention leads yet, but needs all sources. Paper: none. Released code: there, switched off."""
     targets: float = 0.5
-    """[D16] Share of the cells that Phi draws in each transition: those that changed first, then others by lot.
+    """Share of the cells that Phi draws in each transition: those that changed first, then others by lot.
     Paper, released code: all (1)."""
     still_on_itself: bool = True
-    """[D19] A cell that shows exactly what it showed relies on itself, whatever Gamma says: nothing can have come into
+    """A cell that shows exactly what it showed relies on itself, whatever Gamma says: nothing can have come into
     it. Paper, released code: no."""
     phi_pairs: Literal["all", "attended"] = "attended"
-    """[D7] Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
+    """Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
     leaves it out where the loss is the blend alone; the one trace is that BatchNorm in Phi then describes attended
     pairs. Paper, released code: all."""
 
@@ -105,21 +105,21 @@ class LatentConfig:
     rho: float = 0.99
     """Discount per step of control passed on. Paper: 0.99."""
     hold: bool = True
-    """[D8] A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
+    """A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
     code: yes."""
     clip: bool = True
-    """[D8] Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
+    """Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
     above_chance: bool = True
-    """[D20] Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
+    """Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
     added up at every step. Paper, released code: no."""
     background: float = 0.5
-    """[D22] Share of its control that a cell keeps in each step in which it shows nothing but background: what was
+    """Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
     flash: float = 0.5
-    """[D24] A step that changes more than this share of the pixels gives no control and passes none on: a screen that
+    """A step that changes more than this share of the pixels gives no control and passes none on: a screen that
     flashes is no thing that was moved. 1: there is no such step. Paper, released code: 1."""
     reward: Literal["difference", "positive", "record", "spread"] = "record"
-    """[D9] What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
+    """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
     same of propagated (or held) control, the released form closest to Eq. 11."""
 
@@ -167,7 +167,7 @@ class ControlConfig:
     """Everything about the control models."""
 
     H: int = 4
-    """Rows of cells. Paper: 4. [D10] Released code: 4 or 7, chosen per game."""
+    """Rows of cells. Paper: 4. Released code: 4 or 7, chosen per game."""
     W: int = 4
     """Columns of cells. Paper: 4."""
     adm: AdmConfig = field(default_factory=AdmConfig)
@@ -176,18 +176,18 @@ class ControlConfig:
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     oracle: OracleConfig = field(default_factory=OracleConfig)
     normalise: Literal["pixel", "fixed"] = "pixel"
-    """[D11] Observation scaling. pixel: (frame - mean of each pixel) / one standard deviation, as in the released code.
+    """Observation scaling. pixel: (frame - mean of each pixel) / one standard deviation, as in the released code.
     fixed: frame / 255. The paper does not say."""
     normalise_frames: int = 10_000
-    """[D11] Frames from which the statistics of `pixel` are taken; fixed afterwards. Released code: about 10,000."""
+    """Frames from which the statistics of `pixel` are taken; fixed afterwards. Released code: about 10,000."""
     learning_rate: float = 1e-3
-    """[D12] Of Adam, for ADM and RTM. Not in the paper. Released code: 1e-4."""
+    """Of Adam, for ADM and RTM. Not in the paper. Released code: 1e-4."""
     betas: tuple[float, float] = (0.9, 0.999)
-    """[D12] Of Adam. Not in the paper. Released code: (0, 0.9)."""
+    """Of Adam. Not in the paper. Released code: (0, 0.9)."""
     batch: int = 256
-    """[D12] Transitions per gradient step. Not in the paper. Released code: 8."""
+    """Transitions per gradient step. Not in the paper. Released code: 8."""
     replay: int = 2
-    """[D12] Rollouts kept to train on, the newest included. Not in the paper. Released code: 2."""
+    """Rollouts kept to train on, the newest included. Not in the paper. Released code: 2."""
     fraction: float = 1.0
     """Share of the kept transitions drawn, without replacement, in each pass."""
     passes: int = 1
@@ -197,7 +197,7 @@ class ControlConfig:
     So a map is made by models that have learnt from all but the newest rollout. auto: on for a GPU. off: learn, then
     collect."""
     background_frames: int = 614_400
-    """[D22] The first frames, of a sample of which each pixel's median is the background."""
+    """The first frames, of a sample of which each pixel's median is the background."""
 
     def __post_init__(self) -> None:
         _require(min(self.H, self.W) >= 1, "The grid", f"{self.H}x{self.W}", "use at least one cell each way")

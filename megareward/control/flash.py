@@ -1,4 +1,4 @@
-"""[D24] Steps that change most of the screen at once: what they are, how many there are, and when that is too many."""
+"""Steps that change most of the screen at once: what they are, how many there are, and when that is too many."""
 
 from collections.abc import Mapping
 
@@ -33,5 +33,5 @@ def too_many_flashes(numbers: Mapping[str, float]) -> str:
         return ""
     return (
         f"{share:.0%} of the steps change most of the screen. They count as flashes, which give no control and pass "
-        "none on (docs/paper.md, D24), so mega-reward has next to nothing to pay for."
+        "none on (docs/paper.md), so mega-reward has next to nothing to pay for."
     )

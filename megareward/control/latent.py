@@ -46,12 +46,12 @@ def accumulated_control(
 
 
 def above_chance(direct: Float[Tensor, "N HW"]) -> Float[Tensor, "N HW"]:
-    """[D20] What exceeds an even map."""
+    """What exceeds an even map."""
     return (direct - 1 / direct.shape[-1]).clamp(min=0)
 
 
 def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N #HW"]) -> Float[Tensor, "N HW HW"]:
-    """[D19] Cells that did not change rely on themselves."""
+    """Cells that did not change rely on themselves."""
     itself = torch.eye(relation.shape[-1], dtype=relation.dtype, device=relation.device)
     return torch.where(changed[..., None], relation, itself)
 
@@ -64,8 +64,8 @@ def accumulate(
 
 
 def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
-    """The most that a cell had, discounted by rho per step since then. Where cells hold what they have [D8] and nothing
-    is forgotten [D22], it is g."""
+    """The most that a cell had, discounted by rho per step since then. Where cells hold what they have and nothing
+    is forgotten, it is g."""
     return torch.maximum(g, rho * memory)
 
 
@@ -75,7 +75,7 @@ def mega_reward(
     passed_on: Float[Tensor, "*B HW"] | None = None,
     form: Literal["difference", "positive", "record", "spread"] = "difference",
 ) -> Float[Tensor, "*B"]:
-    """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are [D9].
+    """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are ours or the released code's.
 
     `positive` counts cells that gained only. `record` is the same; but for g_{t-1} `advance` gives what is remembered.
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
@@ -117,12 +117,12 @@ def advance(
     """One step of Eq. 10 and 11 with all that `config` asks for; whoever makes the maps, learnt or true.
 
     `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
-    branching the game. `first`: a frame opens an episode. `flash` [D24]: the step changed most of the screen at once.
-    `background` [D22]: cells that show nothing else. None where the option is off.
+    branching the game. `first`: a frame opens an episode. `flash`: the step changed most of the screen at once.
+    `background`: cells that show nothing else. None where the option is off.
     """
     if flash is not None:  # it gives no control and passes none on
         direct, passed_on = clear(direct, flash), torch.where(flash[:, None], g_prev, passed_on)
-    if config.hold:  # [D8] no cell loses what it had
+    if config.hold:  # no cell loses what it had
         passed_on = torch.maximum(g_prev, passed_on)
     if background is not None:
         passed_on = passed_on * torch.where(background, config.background, 1.0)

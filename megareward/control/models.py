@@ -84,14 +84,14 @@ class ControlModels:
             return Attention(self.adm.attend(cells), self.rtm.attend(source, actions, target))
 
     def anchor(self, n: int, generator: torch.Generator) -> Float[Tensor, "n px_h px_w"] | None:
-        """A noise pattern for each of n samples, if there is an anchor [D6]."""
+        """A noise pattern for each of n samples, if there is an anchor."""
         config = self.config.rtm
         return anchor_noise(config.anchor_kind, n, self.grid, generator, self.device) if config.anchor else None
 
     def see(
         self, frames: UInt8[Tensor, "N K px_h px_w"], anchor: Float[Tensor, "N px_h px_w"] | None = None
     ) -> Float[Tensor, "N HW n_in"]:
-        """The cells of stacks as the models see them: scaled, with the noise anchor [D6] on the newest frame."""
+        """The cells of stacks as the models see them: scaled, with the noise anchor on the newest frame."""
         if not self._fused_cells:
             return self.see_exactly(frames, anchor)
         from megareward.control.fast import fused_cells  # needs Triton, which a CPU may not have

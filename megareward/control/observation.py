@@ -11,7 +11,7 @@ from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 def anchor_noise(
     kind: AnchorKind, n: int, grid: Grid, generator: torch.Generator, device: torch.device
 ) -> Float[Tensor, "n px_h px_w"]:
-    """[D6] One pattern of noise per sample: each cell brighter or darker, or each pixel, by 1.
+    """One pattern of noise per sample: each cell brighter or darker, or each pixel, by 1.
 
     It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains what the
     cell must show now, so a cell in which nothing happens has to attend to itself; without it every source draws an
@@ -42,7 +42,7 @@ def cells_to_draw(
     K: int,
     grid: Grid,
 ) -> Int[Tensor, "B K"]:
-    """[D16] K cells of each transition, ascending: those that changed first, then others; among equals at random."""
+    """K cells of each transition, ascending: those that changed first, then others; among equals at random."""
     return (changed_cells(before, now, grid) + priorities).topk(K, -1).indices.sort(-1).values
 
 

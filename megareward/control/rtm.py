@@ -135,7 +135,7 @@ class RTM(Fusable):
 
     @property
     def skips_pairs(self) -> bool:
-        """Whether Phi leaves out pairs without attention [D7]: softmax has none, and other losses need every source."""
+        """Whether Phi leaves out pairs without attention: softmax has none, and other losses need every source."""
         c = self.config
         return c.phi_pairs == "attended" and c.attention != "softmax" and c.loss == "blend" and not c.source_loss
 
@@ -175,7 +175,7 @@ class RTM(Fusable):
     def losses(
         self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float = 1.0
     ) -> dict[str, Float[Tensor, ""]]:
-        """L_transition in the form that the config asks for [D15] and, if weighted, the error of each source alone."""
+        """L_transition in the form that the config asks for and, if weighted, the error of each source alone."""
         config, pixels = self.config, target.shape[-1]
         losses: dict[str, Tensor] = {}
         if config.loss == "blend":

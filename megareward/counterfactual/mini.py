@@ -1,8 +1,8 @@
 """Branches of running mini games: what would the screen show now, had one action of the past been another?
 
 At every step each game is copied once per alternative action. A copy takes that action once, then repeats whatever the
-game itself does; its dice are the game's own. The cells in which its frame differs n steps later are what the action n
-steps ago controls now. A branch lives until
+game itself does; its random numbers are the game's own. The cells in which its frame differs n steps later are what the
+action n steps ago controls now. A branch lives until
 
   - it is `lags` steps old,
   - its state is the game's own again: from then on nothing can differ,

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
+from megareward.rewards import METHODS
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset, without_fast_paths
 
@@ -131,15 +132,16 @@ def both(*changes: Change) -> Change:
     return change
 
 
-METHODS = ("random", "mega", "dir", "rnd", "curiosity", "count", "extrinsic")
+RANDOM_FIRST = ("random", *(name for name in METHODS if name != "random"))
+"""All methods, the baseline on top."""
 EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
 UNHELD = control(latent={"hold": False, "clip": False})
-"""Eq. 10 itself, but for what exceeds chance [D20]."""
+"""Eq. 10 itself, but for what exceeds chance."""
 FORGETS = control(latent={"background": 0.5})
 FLASH_PAYS = control(latent={"flash": 1.0})
-"""A step like any other, as before D24."""
+"""A step that changes most of the screen counts like any other."""
 
 
 def no_g(config: TrainConfig) -> TrainConfig:
@@ -159,7 +161,7 @@ def compared(*changes: Change) -> Change:
 MINI = Experiment(
     name="mini-games",
     question="Which reward leads to play on the mini games, and which is fooled by a noisy TV?",
-    rows={name: method(name) for name in METHODS},
+    rows={name: method(name) for name in RANDOM_FIRST},
     columns={name: game(name) for name in MINI_GAMES}
     | {f"{name} tv": game(name, noisy_tv=True) for name in MINI_GAMES},
     frames=150_000,
@@ -213,7 +215,7 @@ FORMS = Experiment(
 FLASH = Experiment(
     name="flash",
     question="Does a screen that flashes at every death teach to die?",
-    rows={"random": method("random"), "mega before D24": FLASH_PAYS, "mega": method("mega")},
+    rows={"random": method("random"), "mega, a flash pays": FLASH_PAYS, "mega": method("mega")},
     columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
 )
@@ -221,7 +223,7 @@ FLASH = Experiment(
 ATARI = Experiment(
     name="atari",
     question="Which reward leads to play on Atari, with the score hidden from all but `extrinsic`?",
-    rows={name: method(name) for name in METHODS if name != "count"},
+    rows={name: method(name) for name in RANDOM_FIRST if name != "count"},
     columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "seaquest")},
     frames=10_000_000,
     seeds=1,
@@ -270,7 +272,7 @@ ATARI_FORMS = Experiment(
 ATARI_FLASH = Experiment(
     name="atari-flash",
     question="Does DemonAttack, whose screen flashes when the ship is hit, teach to be hit?",
-    rows={"mega before D24": FLASH_PAYS, "mega": method("mega")},
+    rows={"mega, a flash pays": FLASH_PAYS, "mega": method("mega")},
     columns={"demon_attack": atari("demon_attack")},
     frames=10_000_000,
     seeds=1,
@@ -290,7 +292,7 @@ MAPS = Experiment(
     question="Whose control maps are true?",
     rows={
         "default": only_watch("many"),
-        "before D22": both(only_watch("many"), control(latent={"background": 1.0, "reward": "spread"}), with_g),
+        "nothing forgets": both(only_watch("many"), control(latent={"background": 1.0, "reward": "spread"}), with_g),
         "released": only_watch("released"),
         "paper": only_watch("paper"),
     },

@@ -63,7 +63,7 @@ class IntrinsicReward:
         self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
         """The newest frames, to compare with the next step's observations; None after a reset by hand."""
         self._n_scaled = 0
-        """UserSteps since the last update that `newest` has taken into the scale."""
+        """Steps since the last update that `newest` has taken into the scale."""
         self._warned = False
 
     # Each step ---------------------------------------------------------------------------------------------------
@@ -134,14 +134,18 @@ class IntrinsicReward:
         """
         stream = unfold(self._steps(samples), shows_score=self.method.uses_score)
         raw, rewards = self.rewards.compute(stream.recorded), self.rewards
-        scaled = rewards.scale_as_is(raw) if self._told_by_newest() else rewards.scale_aside(raw, stream.recorded)
+        scaled = (
+            rewards.scale_as_is(raw)
+            if self._scaled_by_newest()
+            else rewards.scale_without_learning(raw, stream.recorded)
+        )
         return self._sum(scaled, stream)
 
     def update(self, samples: Mapping[str, Any] | None = None, log_policy: Any = None) -> dict[str, float]:
         """Learn from the steps since the last update, which are then used up; return metrics.
 
         `log_policy` (T, N, A): the logarithm of the probability that your policy gave to every action, so that the
-        models explain what actions do and not why they are taken (docs/paper.md, D18). Without it all actions count as
+        models explain what actions do and not why they are taken (docs/paper.md). Without it all actions count as
         equally likely, as in the paper.
         """
         steps, start = self._steps(samples), self.watcher.start
@@ -151,7 +155,7 @@ class IntrinsicReward:
         raw = self.rewards.compute(recorded)
         for of_stream, rewards in zip(self.rewards.streams, raw, strict=True):
             metrics[f"reward/{of_stream.name}"] = rewards.sum() / n_real
-        if not self._told_by_newest():
+        if not self._scaled_by_newest():
             self.rewards.scale(raw, recorded)
         metrics |= self.rewards.update(recorded)
         numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
@@ -215,7 +219,7 @@ class IntrinsicReward:
         prior[stream.at, torch.arange(wanted[1], device=self.device)] = given
         return prior
 
-    def _told_by_newest(self) -> bool:
+    def _scaled_by_newest(self) -> bool:
         """Whether the scales have seen the rollout already, step by step."""
         if self._n_scaled not in (0, len(self.watcher.steps)):
             raise UsageError(

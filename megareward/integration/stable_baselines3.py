@@ -159,12 +159,12 @@ class IntrinsicRewardCallback(BaseCallback):
     def _log_policy(self) -> Array:
         """(T, N, A): what the policy that played this rollout thought of every action."""
         model: Any = self.model
-        told = []
+        logits = []
         for observations in model.rollout_buffer.observations:  # one step of all environments at a time
             with torch.no_grad():
                 seen = model.policy.obs_to_tensor(observations)[0]
-                told.append(model.policy.get_distribution(seen).distribution.logits.cpu().numpy())
-        return np.stack(told)
+                logits.append(model.policy.get_distribution(seen).distribution.logits.cpu().numpy())
+        return np.stack(logits)
 
     @property
     def warming_up(self) -> bool:
@@ -223,7 +223,7 @@ class IntrinsicRewardCallback(BaseCallback):
 
 
 def random_states() -> dict[str, Tensor]:
-    """Of the dice that SB3 throws: torch's own, for actions, and numpy's, for the order of samples."""
+    """Of the random numbers that SB3 draws: torch's own, for actions, and numpy's, for the order of samples."""
     _, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
     states = {
         "random.torch": torch.get_rng_state(),

@@ -1,4 +1,4 @@
-"""UserSteps as a user's loop sees them, and the stream of frames that the rewards read.
+"""Steps as a user's loop sees them, and the stream of frames that the rewards read.
 
 A user's step t of N environments is (observation o_t, action a_t, reward, terminated, truncated, next observation
 o'_t). What o_{t+1} is after an end depends on who resets, and when:
@@ -92,7 +92,7 @@ class Start(NamedTuple):
 
 
 class Unfolded(NamedTuple):
-    """UserSteps unfolded."""
+    """Steps unfolded."""
 
     recorded: Recorded
     at: Int[Tensor, "T N"]

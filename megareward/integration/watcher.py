@@ -21,7 +21,7 @@ from megareward.state import part
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 MOST_STEPS = 16_384
-"""UserSteps kept without an update. More is a forgotten `update`, and would fill the memory."""
+"""Steps kept without an update. More is a forgotten `update`, and would fill the memory."""
 
 
 class ShownControl(NamedTuple):
@@ -156,7 +156,7 @@ class Watcher:
         return Start(history, self.age, *self.ends.to(self.device))
 
     def note(self, steps: UserSteps) -> None:
-        """UserSteps that were not followed have passed: who is to be reset next, and whose frame is a first one?"""
+        """Steps that were not followed have passed: who is to be reset next, and whose frame is a first one?"""
         if self.next_step:
             self.resets = (steps.terminated | steps.truncated)[-1].cpu()
             self.first = steps.first_after[-1].cpu()

@@ -30,7 +30,7 @@ def control_fields(grid: Grid, latent: LatentConfig, with_relation: bool = False
 
 
 def control_metrics(rollout: Rollout, latent: LatentConfig) -> dict[str, Tensor]:
-    """How much is under control, and how often the screen flashes [D24]."""
+    """How much is under control, and how often the screen flashes."""
     metrics = {}
     if latent.flash < 1:
         frames = rollout.recorded().frames
@@ -39,7 +39,7 @@ def control_metrics(rollout: Rollout, latent: LatentConfig) -> dict[str, Tensor]
 
 
 class ControlObserver(Observer):
-    """Learnt maps: a tracker that judges each frame, and the schedule by which its models learn."""
+    """Learnt maps: a tracker that looks at each frame, and the schedule by which its models learn."""
 
     def __init__(self, context: Context) -> None:
         world, config = context.world, context.control
@@ -49,7 +49,7 @@ class ControlObserver(Observer):
             return ControlModels(config, world.frame_shape, world.n_actions, world.device, world.seed)
 
         self.models = models()
-        """Those that judge."""
+        """Those that make the maps; with overlap a lagged copy of those that learn."""
         self.tracker = ControlTracker(self.models, world.n_envs, world.seed, context.env.n_groups)
         self.schedule: Schedule | None = None
         if context.learns:

@@ -13,10 +13,11 @@ g_t = sum_n rho^(n-1) c_n I_n(t); what is left to choose is how much one control
             sums to 1 at every lag would make the reward a clock, whatever the agent did.)
   binary    c_n = 1: a cell is controlled or not.
 
-With `above_chance` [D20] c_n is what exceeds 1 / HW. The rest is Eq. 10 and 11 by the same `control.latent.advance`
+With `above_chance` c_n is what exceeds 1 / HW. The rest is Eq. 10 and 11 by the same `control.latent.advance`
 that learnt maps go through, all options of `LatentConfig` included: what earlier actions still control,
 sum_{n>1} rho^(n-2) c_n I_n, takes the place of the control that the relation would have passed on. With all options
-switched off g is Eq. 9, cut after `lags` steps.
+switched off g is Eq. 9, cut after `lags` steps. Without `hold`, what is passed on is found anew in every step, so that
+a background or a flash takes its share in that step only.
 """
 
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ class Oracle(Observer):
         return {"direct": direct, "g": after.g, "mega_reward": after.mega_reward}
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """Nothing but the background [D22]."""
+        """Nothing but the background."""
         self.background.observe(rollout.recorded().frames.flatten(0, 1))
         return control_metrics(rollout, self.latent)
 

@@ -56,8 +56,8 @@ class Agent(Protocol):
 class RandomAgent:
     """Uniformly random actions; it learns nothing."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, n_streams: int = 1) -> None:
+        self.world, self.n_streams = world, n_streams
 
     def decide(
         self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
@@ -66,8 +66,8 @@ class RandomAgent:
         actions = sample(logits, exponentials)
         return Decision(actions, log_prob_of(logits, actions), self.values(index), logits.log_softmax(-1))
 
-    def values(self, index: Int[Tensor, "n"]) -> Float[Tensor, "n 1"]:
-        return torch.zeros(len(index), 1, device=self.world.device)
+    def values(self, index: Int[Tensor, "n"]) -> Float[Tensor, "n S"]:
+        return torch.zeros(len(index), self.n_streams, device=self.world.device)
 
     def samples(self, rewards: Sequence[Tensor]) -> tuple[None, dict[str, Tensor]]:
         return None, {}
@@ -175,7 +175,8 @@ class PPOAgent:
     # Saving --------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, torch.nn.Parameter]:
-        return dict(self.policy.named_parameters())
+        own = dict(self.auxiliary.module.named_parameters(prefix="auxiliary")) if self.auxiliary else {}
+        return dict(self.policy.named_parameters()) | own
 
     def state_dict(self) -> State:
         parts = {"policy": self.policy.state_dict(), "optimiser": optimiser_state(self.ppo.optimiser)}
@@ -191,8 +192,10 @@ class PPOAgent:
 
     def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
         """The policy's weights; all, or these parts of it, the others staying as they are."""
-        wanted = {n: w for n, w in state.items() if parts is None or n.split(".")[0] in parts}
-        mine = self.policy.state_dict()
+        wanted, mine = (
+            {n: w for n, w in weights.items() if parts is None or n.split(".")[0] in parts}
+            for weights in (state, self.policy.state_dict())
+        )
         for name, weight in wanted.items():
             if name not in mine or mine[name].shape != weight.shape:
                 own = tuple(mine[name].shape) if name in mine else "missing"
@@ -200,6 +203,6 @@ class PPOAgent:
                     f"The weights do not fit this policy: {name} is {tuple(weight.shape)} there and {own} here. The "
                     "game's actions, the frames' size and what the policy sees must be the same."
                 )
-        if not wanted or (parts is None and wanted.keys() != mine.keys()):
+        if wanted.keys() != mine.keys():
             raise UsageError(f"The weights do not fit this policy: {len(wanted)} tensors there, {len(mine)} here.")
         self.policy.load_state_dict(wanted, strict=parts is None)

@@ -40,6 +40,8 @@ class PolicyInputs:
         names = (*self.channels, *self.vectors, *([self.skill] if self.skill else []))
         if missing := [name for name in names if name not in declared]:
             raise ValueError(f"The policy sees '{missing[0]}', but observers record only {', '.join(declared)}.")
+        if flat := [name for name in self.channels if declared[name].picture is None]:
+            raise ValueError(f"'{flat[0]}' is no map over the frame; let the policy see it as a vector.")
         vector = sum(torch.Size(declared[name].shape).numel() for name in self.vectors)
         return InputSizes(len(self.channels), vector, self.n_skills if self.skill else 0)
 
@@ -51,7 +53,7 @@ class PolicyInputs:
             maps = [rollout.declared[name].painted(rollout.field(name, index), shape) for name in self.channels]
             channels = torch.stack(maps, 1)
         if self.vectors:
-            vector = torch.cat([rollout.field(name, index).flatten(1).float() for name in self.vectors], 1)
+            vector = torch.cat([rollout.field(name, index).reshape(len(index), -1).float() for name in self.vectors], 1)
         skill = rollout.field(self.skill, index) if self.skill else None
         return Observation(rollout.stacks(index), channels, vector, skill)
 
@@ -90,6 +92,18 @@ class Policy(nn.Module):
         skill: Int[Tensor, "B"] | None = None,
     ) -> tuple[Float[Tensor, "B A"], Float[Tensor, "B S"]]:
         """Logits of the actions, and one value per stream."""
+        features = self.features(stack, channels)
+        if vector is not None:
+            features = torch.cat([features, vector], 1)
+        if skill is not None:  # only the block of the own skill is not zero
+            features = (F.one_hot(skill, self.n_skills)[:, :, None] * features[:, None]).flatten(1)
+        with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
+            return self.action_head(features), self.value_head(features)
+
+    def features(
+        self, stack: UInt8[Tensor, "B C px_h px_w"], channels: Float[Tensor, "B E px_h px_w"] | None = None
+    ) -> Float[Tensor, "B units"]:
+        """The trunk's output; an auxiliary loss trains the trunk through this."""
         dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
         first, *rest = self.trunk
         assert isinstance(first, nn.Conv2d)
@@ -100,13 +114,7 @@ class Policy(nn.Module):
             x = first(x if channels is None else torch.cat([x, channels.to(dtype)], dim=1))  # (B, C+E, px_h, px_w)
         for layer in rest:
             x = layer(x)
-        features = x.float()
-        if vector is not None:
-            features = torch.cat([features, vector], 1)
-        if skill is not None:  # only the block of the own skill is not zero
-            features = (F.one_hot(skill, self.n_skills)[:, :, None] * features[:, None]).flatten(1)
-        with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
-            return self.action_head(features), self.value_head(features)
+        return x.float()
 
     def put_features_last(self) -> None:
         """Lay out the kernels as `forward` lays out the frames on a GPU, which is how its tensor cores read."""

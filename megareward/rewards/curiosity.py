@@ -34,7 +34,7 @@ BLOCKS = 4
 
 
 class Dynamics(nn.Module):
-    """Features and action -> features of the next frame. Every layer is told the action again."""
+    """Features and action -> features of the next frame. Every layer sees the action again."""
 
     def __init__(self, F: int, n_actions: int) -> None:
         super().__init__()
@@ -49,13 +49,13 @@ class Dynamics(nn.Module):
     def forward(self, features: Float[Tensor, "B F"], actions: Int[Tensor, "B"]) -> Float[Tensor, "B F"]:
         action = self.one_hot[actions]  # type: ignore[index]  # (B, A)
 
-        def told(x: Tensor) -> Tensor:
+        def with_action(x: Tensor) -> Tensor:
             return torch.cat([x, action], -1)  # (B, F + A)
 
-        x = leaky_relu(self.enter(told(features)), SLOPE)
+        x = leaky_relu(self.enter(with_action(features)), SLOPE)
         for first, second in zip(self.inner[::2], self.inner[1::2], strict=True):
-            x = x + second(told(leaky_relu(first(told(x)), SLOPE)))
-        return self.leave(told(x))
+            x = x + second(with_action(leaky_relu(first(with_action(x)), SLOPE)))
+        return self.leave(with_action(x))
 
 
 class Curiosity:

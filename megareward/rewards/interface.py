@@ -77,11 +77,13 @@ class ScaledRewards:
             for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True)
         ]
 
-    def scale_aside(self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded) -> list[Float[Tensor, "T N"]]:
+    def scale_without_learning(
+        self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded
+    ) -> list[Float[Tensor, "T N"]]:
         """What `scale` would return, without taking the rollout into the scales."""
-        aside = copy.copy(self)
-        aside.scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
-        return aside.scale(raw, recorded)
+        twin = copy.copy(self)
+        twin.scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
+        return twin.scale(raw, recorded)
 
     def scale_as_is(self, raw: Sequence[Float[Tensor, "T N"]]) -> list[Float[Tensor, "T N"]]:
         """Divided by the scales as they are: for a rollout that they have seen step by step."""

@@ -16,7 +16,7 @@ class Mega(Stateless):
         self.end_takes_all = end_takes_all
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """Eq. 11 of each transition; where the game ends, minus all of g that was under control [D21]."""
+        """Eq. 11 of each transition; where the game ends, minus all of g that was under control."""
         growth, g = recorded.fields["mega_reward"][1:], recorded.fields["g"]
         if not self.end_takes_all:
             return growth

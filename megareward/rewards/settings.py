@@ -45,7 +45,7 @@ class MegaConfig(OneStream):
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
     end_takes_all: bool = True
-    """[D21] Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g.
+    """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g.
     Paper: no word. Released code: no."""
     episodic: bool = True
     """g is cleared when an episode ends and grows anew: were the end no end, dying would pay."""

@@ -40,6 +40,6 @@ class Moments(NamedTuple):
 
 
 def scale_by_std(rewards: Float[Tensor, "T N"], moments: Moments) -> tuple[Float[Tensor, "T N"], Moments]:
-    """[D9] The released code's reward scaling: divide by the running standard deviation of the raw rewards."""
+    """The released code's reward scaling: divide by the running standard deviation of the raw rewards."""
     moments = moments.update(rewards.flatten())
     return rewards / moments.std.clamp(min=1e-8).to(rewards.dtype), moments

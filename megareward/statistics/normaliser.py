@@ -10,7 +10,7 @@ from megareward.types import Float, Tensor, UInt8
 
 
 class Normaliser:
-    """[D11] (frame - mean of each pixel) / std, where std is one number: the mean over pixels of each pixel's.
+    """(frame - mean of each pixel) / std, where std is one number: the mean over pixels of each pixel's.
 
     The statistics come from the first `n_frames` frames and stay fixed from then on. `fixed` is frame / 255.
     """

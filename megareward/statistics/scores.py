@@ -27,7 +27,7 @@ def standard_error(scores: Sequence[float] | np.ndarray) -> float:
     return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
 
 
-def curve(episodes: Episodes) -> list[list[float]]:
+def curve(episodes: Episodes) -> list[list[int | float]]:
     """[frames, mean score of the last 50 games] at no more than 200 moments, evenly spread over the frames."""
     sums = np.concatenate([[0.0], np.cumsum([float(episode["score"]) for episode in episodes])])
     ends = _ends(episodes)

@@ -9,7 +9,7 @@ class Clock:
     """Seconds of one iteration by what they were spent on.
 
     A GPU works behind the host's back, so the host's own time says where it waited rather than for what. With `waits`
-    every lap ends when the lane of the caller is empty; the back lane goes on.
+    every lap ends when the CUDA stream of the caller is empty; the side stream goes on.
     """
 
     def __init__(self, waits: bool = False) -> None:

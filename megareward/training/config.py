@@ -44,7 +44,7 @@ class TrainConfig:
     rollout_steps: int = 128
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
-    """[D13] Decisions with uniformly random actions during which only models learn; the same for every method that
+    """Decisions with uniformly random actions during which only models learn; the same for every method that
     never sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
     start_from: str | None = None
     """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
@@ -52,7 +52,7 @@ class TrainConfig:
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     g_channel: Literal["auto", "yes", "no"] = "no"
-    """[D23] Whether the policy sees g as an extra channel. auto: with every method that does not use the score, as in
+    """Whether the policy sees g as an extra channel. auto: with every method that does not use the score, as in
     the paper."""
     control: ControlConfig = field(default_factory=ControlConfig)
     reward: Any = None
@@ -196,7 +196,7 @@ def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     if "n_envs" in config or "ppo" not in config:
         return config
     ppo, control = dict(config["ppo"]), dict(config.get("control", {}))
-    moved = {"n_envs": ppo.pop("n_envs", 8), "rollout_steps": ppo.pop("rollout", 128)}
+    moved = {"n_envs": ppo.pop("n_envs", 8), "rollout_steps": ppo.pop("rollout", 128), "start_from": None}
     if "warmup_steps" in control:
         moved["warmup_steps"] = control.pop("warmup_steps")
         control["background_frames"] = max(control.get("normalise_frames", 10_000), moved["warmup_steps"])
@@ -232,7 +232,7 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
     that is missing is younger than the file: it takes its default, aloud."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
-    data = {"start_from": None} | upgraded(data)
+    data = upgraded(data)
     classes = {
         "reward": find_method(str(data["method"])).config,
         "env": find_game(str(data.get("game"))).config,

@@ -104,7 +104,7 @@ class Player:
         weights = part(learnt or {}, "policy")
         n_streams = len(weights["value_head.weight"]) if weights else 1
         self.rollout = make_rollout(config, world, self.observers, 1, n_streams)
-        agent: Agent = RandomAgent(world)
+        agent: Agent = RandomAgent(world, n_streams)
         if weights and not random:
             agent = make_agent(config, world, self.rollout, [RewardStream(f"{i}") for i in range(n_streams)], generator)
             agent.load_policy(weights)

@@ -43,7 +43,7 @@ def released(config: TrainConfig) -> TrainConfig:
 
 
 def without_loss_at_the_end(reward: Any) -> Any:
-    """[D21] is ours."""
+    """The loss of all control at an end is ours."""
     return replace(reward, end_takes_all=False) if isinstance(reward, MegaConfig) else reward
 
 

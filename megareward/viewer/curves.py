@@ -1,5 +1,6 @@
 """Score against frames for recorded runs, a panel per game, beside published scores. Only records are read, no runs."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -7,18 +8,20 @@ from megareward.analysis.published import published, published_score
 from megareward.envs.games import resolve_game, title
 from megareward.errors import UsageError
 from megareward.quantities import count
+from megareward.rewards import METHODS
 from megareward.runs.record import Record
 
-STYLES: dict[str, tuple[str, Any]] = {
-    "mega": ("#0a7f6e", "-"),
-    "dir": ("#d98a00", (0, (6, 1))),
-    "rnd": ("#7a4fbf", (0, (4, 1, 1, 1))),
-    "curiosity": ("#c4326a", (0, (2, 1))),
-    "count": ("#4d7c0f", (0, (1, 1))),
-    "extrinsic": ("#30475e", "-"),
-    "random": ("#8a8f98", "-"),
-}
-"""Colour and dash by method."""
+PALETTE: tuple[tuple[str, Any], ...] = (
+    ("#0a7f6e", "-"),
+    ("#d98a00", (0, (6, 1))),
+    ("#7a4fbf", (0, (4, 1, 1, 1))),
+    ("#c4326a", (0, (2, 1))),
+    ("#4d7c0f", (0, (1, 1))),
+    ("#30475e", "-"),
+    ("#8a8f98", "-"),
+)
+STYLES = dict(zip(METHODS, itertools.cycle(PALETTE), strict=False))
+"""Colour and dash by method, in the order of their table."""
 LEVELS = {"paper/mega": "mega-reward in the paper", "human/mnih2015": "human", "random": "random play"}
 
 

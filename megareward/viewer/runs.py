@@ -12,7 +12,7 @@ from megareward.errors import RunError
 from megareward.runs.logs import RunLogs
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import curve, curve_errors, last_mean
-from megareward.training.config import NO_BEARING, TrainConfig, to_dict
+from megareward.training.config import NO_BEARING, TrainConfig, to_dict, upgraded
 from megareward.training.presets import with_preset
 from megareward.viewer.charts import Line
 
@@ -35,7 +35,7 @@ class Run(RunLogs):
 
     def settings(self) -> dict[str, Any]:
         """All settings by dotted name."""
-        return flat(self.config)
+        return flat(upgraded(self.config))
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
         """Settings that differ from what `megareward train METHOD --game GAME` would take: (here, there)."""

@@ -51,7 +51,7 @@ def test_the_page_about_maps_has_the_recorded_numbers():
     """docs/audit.md prints .993 for 0.993 and calls the rows by other names."""
     rows = {
         "ours": "default",
-        "ours before D22": "before-D22",
+        "ours, nothing forgets": "nothing-forgets",
         "released code": "released",
         "paper, literally": "paper",
     }

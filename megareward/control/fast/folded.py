@@ -1,6 +1,6 @@
 """Attention of models that stand still: each layer with its BatchNorm is one matrix and one bias.
 
-Between two lessons the weights do not change, but the tracker asks at every step. What depends on the weights alone is
+Between two updates the weights do not change, but the tracker asks at every step. What depends on the weights alone is
 computed once: a convolution as a matrix, BatchNorm's scale and shift inside it, the codes of all offsets and actions,
 everything in the precision of the products. The numbers are those of `ADM.attend` and `RTM.attend`, up to rounding.
 """

@@ -22,9 +22,9 @@ class Randomness(NamedTuple):
     """The random numbers of one gradient step, drawn beforehand so that the step itself can be captured."""
 
     anchor: Float[Tensor, "B px_h px_w"] | None
-    """The noise anchor [D6]."""
+    """The noise anchor."""
     priorities: Float[Tensor, "B HW"] | None
-    """Decide which cells are drawn [D16]; None if all are."""
+    """Decide which cells are drawn; None if all are."""
 
 
 class ControlLearner:
@@ -157,7 +157,7 @@ class ControlLearner:
 
     @property
     def n_drawn(self) -> int:
-        """Cells that Phi draws in each transition [D16]."""
+        """Cells that Phi draws in each transition."""
         return math.ceil(self.config.rtm.targets * self.models.grid.n_cells)
 
     def draw_randomness(self, n: int, generator: torch.Generator) -> Randomness:

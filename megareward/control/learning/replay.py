@@ -113,7 +113,7 @@ class ReplayBuffer:
         if size < 2:
             return []
         parts = drawn[: len(drawn) - len(drawn) % size].reshape(-1, size)
-        # StoredRollout by rollout. This order means nothing, but it decides the last bits of every sum over a batch.
+        # Rollout by rollout. This order means nothing, but it decides the last bits of every sum over a batch.
         ends = torch.tensor([len(rows) for rows in self._rows]).cumsum(0)
         parts = parts.gather(1, torch.bucketize(parts, ends, right=True).argsort(stable=True, dim=1))
         return list(self._to_device(parts))

@@ -1,7 +1,7 @@
-"""When the control models learn from a rollout, and with which weights frames are judged meanwhile.
+"""When the control models learn from a rollout, and with which weights maps are made meanwhile.
 
     overlap off   collect rollout k, learn from it, collect rollout k + 1 with what was learnt
-    overlap on    while rollout k + 1 is collected, learn from rollout k. Frames of rollout k + 1 are judged by a lagged
+    overlap on    while rollout k + 1 is collected, learn from rollout k. Maps of rollout k + 1 are made by a lagged
                   copy of the models that has learnt from the rollouts up to k - 1: one less than without overlap.
 
 The lagged copy changes between rollouts only. What is learnt, and in which order, depends on the rollouts and on
@@ -25,7 +25,7 @@ from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Schedule:
-    """A learner, and the lagged copy of its models (or none: then its own models judge)."""
+    """A learner, and the lagged copy of its models (or none: then its own models make the maps)."""
 
     def __init__(self, learner: ControlLearner, lagged: ControlModels | None, streams: CudaStreams) -> None:
         self.learner, self.lagged, self.cuda_streams = learner, lagged, streams

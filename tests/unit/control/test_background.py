@@ -1,4 +1,4 @@
-"""[D22]: what counts as background, and what a cell forgets that shows nothing else."""
+"""what counts as background, and what a cell forgets that shows nothing else."""
 
 from dataclasses import replace
 

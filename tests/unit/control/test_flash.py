@@ -1,4 +1,4 @@
-"""[D24] A step that changes most of the screen at once gives no control and passes none on."""
+"""A step that changes most of the screen at once gives no control and passes none on."""
 
 from dataclasses import replace
 

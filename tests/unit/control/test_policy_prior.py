@@ -1,4 +1,4 @@
-"""[D18] ADM explains what an action did, not why it was taken."""
+"""ADM explains what an action did, not why it was taken."""
 
 import torch
 

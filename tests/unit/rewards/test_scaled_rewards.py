@@ -75,7 +75,7 @@ def test_scaling_aside_gives_the_same_numbers_and_leaves_no_trace():
     rewards.scale(rewards.compute(noise()), noise())
     recorded, before = noise(seed=1), copied(rewards.state_dict())
     raw = rewards.compute(recorded)
-    aside = rewards.scale_aside(raw, recorded)
+    aside = rewards.scale_without_learning(raw, recorded)
     assert_equal(before, rewards.state_dict())
     for one, two in zip(aside, rewards.scale(raw, recorded), strict=True):
         assert torch.equal(one, two)
