@@ -24,6 +24,7 @@ from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
 from megareward.training.presets import with_preset
 from megareward.training.run import pick_device
+from megareward.training.saving import tensors_of
 
 
 def main() -> int:
@@ -53,7 +54,7 @@ def main() -> int:
             numbers, episodes = trainer.iterate()
             logger.log(trainer.frames, numbers, episodes, trainer.score_book.mean)
             if trainer.iteration * options.looks // config.iterations > len(looks):
-                trainer.tensors()  # as a checkpoint would
+                tensors_of(trainer)  # as a checkpoint would
                 gpu = torch.cuda.memory_reserved(device) / 2**20 if device.type == "cuda" else 0.0
                 seconds = time.monotonic() - begun
                 looks.append({"frames": trainer.frames, "seconds": seconds, "host_mib": host_mib(), "gpu_mib": gpu})

@@ -17,6 +17,7 @@ from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
+from megareward.training.saving import state_of, tensors_of
 
 NAMES = {
     "emulate": "emulator wait",
@@ -140,7 +141,7 @@ def measure_training(config: TrainConfig, device: torch.device, seconds: float, 
             trainer.precise_clock, spent = True, dict[str, float]()
             _, elapsed = run.train(0.25 * seconds, spent)
             begun = time.perf_counter()
-            saved = save_checkpoint(folder.checkpoints, trainer.frames, trainer.tensors(), trainer.state())
+            saved = save_checkpoint(folder.checkpoints, trainer.frames, tensors_of(trainer), state_of(trainer))
             checkpoint_s = time.perf_counter() - begun
             checkpoint_mib = sum(file.stat().st_size for file in saved.iterdir()) / 2**20
     shares = {name: value / elapsed for name, value in spent.items()}

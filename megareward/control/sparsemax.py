@@ -1,7 +1,7 @@
 """From scores to a distribution over the last axis: sparsemax (Martins & Astudillo 2016) or softmax.
 
-Sparsemax subtracts a threshold tau and cuts at zero, p_i = max(z_i - tau, 0), with the one tau for which p sums to 1: the
-distribution nearest to z, in which most cells get exactly nothing.
+Sparsemax subtracts a threshold tau and cuts at zero, p_i = max(z_i - tau, 0), with the one tau for which p sums to 1:
+the distribution nearest to z, in which most cells get exactly nothing.
 """
 
 from collections.abc import Callable

@@ -9,24 +9,16 @@
 During the warm-up of the play protocol actions are random and PPO's update is left out; everything else is the same.
 """
 
-from pathlib import Path
-from typing import Any
-
 import torch
 
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.interface import BatchedEnv
-from megareward.errors import UsageError
 from megareward.rewards.interface import ScaledRewards
-from megareward.rng import set_rng_state
-from megareward.runs.checkpoint import FORMAT
-from megareward.state import State, joined, part
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
 from megareward.training.finite import read_finite
 from megareward.training.parts import make_agent, make_collector, make_game, make_observers, make_rollout, world_of
 from megareward.training.score_book import Episode
-from megareward.types import Tensor
 
 
 class Trainer:
@@ -49,8 +41,6 @@ class Trainer:
         self.frames = 0
         self.precise_clock = False
         """Wait for the device at every lap of the clock: true shares of the time, at some cost in speed."""
-
-    # The order of events -----------------------------------------------------------------------------------------
 
     def begin(self, seed: int | None = None) -> None:
         """Start new games."""
@@ -99,59 +89,3 @@ class Trainer:
         """Finish what is under way before the run is saved, and make sure that it is worth saving."""
         for observer in self.observers.values():
             read_finite(observer.finish(), self.agent.weights())
-
-    # Saving ------------------------------------------------------------------------------------------------------
-
-    def tensors(self) -> State:
-        """Everything by name; work that is still under way is finished first."""
-        self.finish()
-        observers = {f"observer.{name}": observer.state_dict() for name, observer in self.observers.items()}
-        running = {f"running.{name}": observer.running_state() for name, observer in self.observers.items()}
-        own = {"rollout": self.rollout.state_dict(), "env": self.env.state_dict() or {}}
-        rng = {"rng": {"state": self.generator.get_state()}}
-        return self.agent.state_dict() | self.rewards.state_dict() | joined(**own, **rng, **observers, **running)
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "game": self.config.game,
-            "method": self.config.method,
-            "iteration": self.iteration,
-            "frames": self.frames,
-            "score_book": self.score_book.state(),
-        }
-
-    def load(self, tensors: dict[str, Tensor], state: dict[str, Any], source: Path) -> bool:
-        """Go on from a checkpoint. True if the games themselves go on; False where the emulator starts new ones."""
-        if state.get("format", 1) != FORMAT:
-            raise UsageError(
-                f"{source} was written by an older megareward. It can be evaluated, audited, watched and reported, but "
-                "not resumed: use the megareward that wrote it, or start a new run."
-            )
-        for what in ("game", "method"):
-            if state[what] != getattr(self.config, what):
-                raise UsageError(
-                    f"{source} is a checkpoint of {what} '{state[what]}', but this run's config says "
-                    f"'{getattr(self.config, what)}'; checkpoints cannot move between runs."
-                )
-        try:
-            self.agent.load_state_dict(tensors)
-        except (RuntimeError, UsageError) as mismatch:
-            raise UsageError(f"{source} does not fit this run's network: {mismatch}") from mismatch
-        self.rewards.load_state_dict(tensors)
-        for name, observer in self.observers.items():
-            observer.load_state_dict(part(tensors, f"observer.{name}"))
-        set_rng_state(self.generator, tensors["rng.state"])
-        self.iteration, self.frames = state["iteration"], state["frames"]
-        env_state = part(tensors, "env")
-        exact = bool(env_state)
-        self.score_book.load_state(state["score_book"], same_games=exact)
-        if exact:
-            self.env.load_state_dict(env_state)
-            self.rollout.load_state_dict(part(tensors, "rollout"))
-            for name, observer in self.observers.items():
-                observer.load_running_state(part(tensors, f"running.{name}"))
-        else:
-            # A new seed, or every restart would replay the same episodes.
-            self.begin((self.config.seed + 1_000_003 * self.iteration) % 2**31)
-        return exact

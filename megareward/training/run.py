@@ -28,6 +28,7 @@ from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
+from megareward.training.saving import restore, state_of, tensors_of
 
 START = "start.safetensors"
 """In a run's folder: the weights of another run that it started from."""
@@ -136,7 +137,7 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
         trainer.begin()
         return None
     path, tensors, state = found
-    exact = trainer.load(tensors, state, path)
+    exact = restore(trainer, tensors, state, path)
     forget_newer(path)
     folder.cut_logs(state["log_sizes"])
     games = "" if exact else "; the emulator starts new episodes"
@@ -157,8 +158,8 @@ def not_finite_explained(trainer: Trainer, folder: RunFolder) -> Iterator[None]:
 
 
 def _save(trainer: Trainer, folder: RunFolder) -> None:
-    state = {**trainer.state(), "log_sizes": folder.log_sizes()}
-    save_checkpoint(folder.checkpoints, trainer.frames, trainer.tensors(), state)
+    state = {**state_of(trainer), "log_sizes": folder.log_sizes()}
+    save_checkpoint(folder.checkpoints, trainer.frames, tensors_of(trainer), state)
 
 
 @contextmanager

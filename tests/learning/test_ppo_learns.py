@@ -11,6 +11,7 @@ from megareward.training.config import TrainConfig
 from megareward.training.evaluate import play
 from megareward.training.loop import Trainer
 from megareward.training.presets import with_preset
+from megareward.training.saving import tensors_of
 from tests.small_envs import IdentityEnv
 
 CPU = torch.device("cpu")
@@ -44,7 +45,7 @@ def test_ppo_with_the_score_as_reward_beats_random_play_at_mini_pong_by_a_wide_m
     train(trainer)
     games = play(replace(config, method="random", reward=None), None, 32, device=CPU)
     at_random = np.mean([game.score for game in games])
-    learnt = np.mean([game.score for game in play(config, trainer.tensors(), 32, device=CPU)])
+    learnt = np.mean([game.score for game in play(config, tensors_of(trainer), 32, device=CPU)])
     assert at_random < -2.0
     assert learnt > 0.5
     assert learnt > at_random + 3.0

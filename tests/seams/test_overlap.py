@@ -12,6 +12,7 @@ from megareward.training.config import TrainConfig, create_run
 from megareward.training.finite import NotFiniteError
 from megareward.training.loop import Trainer
 from megareward.training.run import resume, start
+from megareward.training.saving import restore, tensors_of
 from megareward.types import Tensor
 from tests.seams.small_runs import (
     ITERATIONS,
@@ -187,7 +188,7 @@ def test_a_run_may_change_its_mind(before, after, tmp_path):
     saved = Outcome.of(tmp_path / "run").tensors
     trainer = Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=after)), CPU)
     state = {**Outcome.of(tmp_path / "run").state}
-    trainer.load(saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
+    restore(trainer, saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
     modules = {name: saved[f"observer.control.modules.{name}"] for name in learner_of(trainer).modules.state_dict()}
     assert_same_tensors(dict(learner_of(trainer).modules.state_dict()), modules)
     if before == "off":
@@ -202,7 +203,7 @@ def test_what_an_update_breaks_is_noticed_before_it_is_saved():
     with torch.no_grad():
         next(learner_of(trainer).rtm.parameters()).fill_(float("nan"))
     with pytest.raises(NotFiniteError, match="rtm/"):
-        trainer.tensors()
+        tensors_of(trainer)
 
 
 def test_n_envs_times_rollout_transitions_are_learnt_from_per_rollout():

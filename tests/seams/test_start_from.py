@@ -1,0 +1,96 @@
+"""`--from RUN`: trunk and action head of another run, everything else fresh; the new run needs the old one no more."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from megareward.cli import main
+from megareward.errors import UsageError
+from megareward.runs.checkpoint import load_newest
+from megareward.state import part
+from megareward.training.config import create_run
+from megareward.training.loop import Trainer
+from megareward.training.run import START, resume, start
+from tests.seams.small_runs import QUIET, Outcome, PowerCutError, Watched, assert_same, env_of, run, small, stop_at
+
+CPU = torch.device("cpu")
+
+
+def policy_of(path: Path) -> dict[str, torch.Tensor]:
+    found = load_newest(path / "checkpoints", pytest.fail)
+    assert found is not None
+    return part(found[1], "policy")
+
+
+@pytest.fixture
+def pretrained(tmp_path) -> Path:
+    run(small("rnd", g_channel="no"), tmp_path / "pretrained")
+    return tmp_path / "pretrained"
+
+
+def test_the_first_policy_is_the_other_runs_but_for_the_value_head(pretrained, tmp_path, monkeypatch):
+    weights = []
+    iterate = Trainer.iterate
+
+    def note(self: Trainer):
+        if not weights:
+            weights.append({name: w.clone() for name, w in self.agent.policy.state_dict().items()})
+            assert not self.agent.ppo.optimiser.state  # fresh
+        return iterate(self)
+
+    monkeypatch.setattr(Trainer, "iterate", note)
+    config = small("extrinsic", g_channel="no", start_from=str(pretrained))
+    start(config, tmp_path / "new", **QUIET)
+    theirs, fresh = policy_of(pretrained), Trainer(small("extrinsic", g_channel="no"), CPU).agent.policy.state_dict()
+    for name, weight in weights[0].items():
+        carried = name.split(".")[0] in ("trunk", "action_head")
+        assert torch.equal(weight, (theirs if carried else fresh)[name]), name
+    assert not torch.equal(theirs["trunk.0.weight"], fresh["trunk.0.weight"])
+
+
+def test_the_new_run_says_where_it_comes_from_and_needs_the_old_one_no_more(pretrained, tmp_path):
+    config = small("extrinsic", g_channel="no", start_from=str(pretrained))
+    whole, _ = run(config, tmp_path / "whole")
+    stopped = tmp_path / "stopped"
+    with pytest.raises(PowerCutError):  # before the first checkpoint
+        start(config, stopped, env=Watched(env_of(config), stop_at(5, "power cut")), **QUIET)
+    about = json.loads((stopped / "config.json").read_text())["start"]
+    assert (about["run"], about["method"], about["frames"]) == (str(pretrained), "rnd", 144)
+    shutil.rmtree(pretrained)
+    resume(stopped, **QUIET)
+    assert_same(whole, Outcome.of(stopped))
+
+
+def test_it_makes_a_difference(pretrained, tmp_path):
+    config = small("extrinsic", g_channel="no")
+    one, other = (
+        run(c, tmp_path / name)[0]
+        for c, name in ((config, "scratch"), (small("extrinsic", g_channel="no", start_from=str(pretrained)), "from"))
+    )
+    assert not torch.equal(one.weights["policy.trunk.0.weight"], other.weights["policy.trunk.0.weight"])
+
+
+def test_what_does_not_fit_is_refused_before_there_is_a_folder(pretrained, tmp_path):
+    sees_g = small("rnd", g_channel="yes", start_from=str(pretrained))
+    with pytest.raises(UsageError, match=r"trunk\.0\.weight is .* there and .* here"):
+        start(sees_g, tmp_path / "new", **QUIET)
+    run(small("random"), tmp_path / "random")
+    with pytest.raises(UsageError, match="no policy to start from"):
+        start(small("extrinsic", g_channel="no", start_from=str(tmp_path / "random")), tmp_path / "new", **QUIET)
+    create_run(tmp_path / "untrained", small("rnd"), {})
+    with pytest.raises(UsageError, match="no checkpoint yet"):
+        start(small("extrinsic", start_from=str(tmp_path / "untrained")), tmp_path / "new", **QUIET)
+    with pytest.raises(UsageError, match="does not exist"):
+        start(small("extrinsic", start_from=str(tmp_path / "nowhere")), tmp_path / "new", **QUIET)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_command_line_knows_it(tmp_path):
+    words = "--preset debug --quiet --no-tensorboard --device cpu --out"
+    assert main(["train", "rnd", *words.split(), str(tmp_path / "a")]) == 0
+    assert main(["train", "extrinsic", "--from", str(tmp_path / "a"), *words.split(), str(tmp_path / "b")]) == 0
+    assert (tmp_path / "b" / START).exists()
+    assert json.loads((tmp_path / "b" / "config.json").read_text())["config"]["start_from"] == str(tmp_path / "a")
