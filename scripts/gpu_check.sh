@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a GPU has to show before its fast paths are trusted: recorded graphs, fused kernels, two lanes, groups.
+# What a GPU has to show before its fast paths are trusted: recorded graphs, fused kernels, two CUDA streams, groups.
 # About a minute. Further words go to pytest: scripts/gpu_check.sh -k groups
 set -e
 cd "$(dirname "$0")/.."

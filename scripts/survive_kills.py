@@ -23,6 +23,7 @@ from pathlib import Path
 
 from megareward.runs.checkpoint import list_checkpoints, load_newest
 from megareward.runs.folder import LOGS, RunFolder, is_run
+from megareward.training.config import read_config
 
 PATIENCE = 120.0
 """Seconds to wait for a process to do anything at all."""

@@ -1,1 +1,1 @@
-"""Measurements of speed; `megareward bench` is their command."""
+"""Measurements of speed."""

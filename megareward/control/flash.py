@@ -33,5 +33,5 @@ def too_many_flashes(numbers: Mapping[str, float]) -> str:
         return ""
     return (
         f"{share:.0%} of the steps change most of the screen. They count as flashes, which give no control and pass "
-        "none on (docs/paper.md), so mega-reward has next to nothing to pay for."
+        "none on (docs/paper.md), so mega-reward has next to nothing to reward."
     )

@@ -56,6 +56,8 @@ def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[s
     """What another run hands over: whose it is, for config.json, and a copy that makes the new folder whole."""
     source = RunFolder.open(Path(config.start_from or ""))
     tensors, frames = newest_tensors(source, warn)
+    if not config.spec.trains_policy:
+        raise UsageError(f"'{config.method}' trains no policy, so it cannot start from one; leave --from out.")
     weights = {name: t for name, t in part(tensors, "policy").items() if name.split(".")[0] in CARRIED_OVER}
     if not weights:
         raise UsageError(f"{source.path} has no policy to start from: its method trains none.")

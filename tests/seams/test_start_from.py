@@ -80,6 +80,8 @@ def test_what_does_not_fit_is_refused_before_there_is_a_folder(pretrained, tmp_p
     run(small("random"), tmp_path / "random")
     with pytest.raises(UsageError, match="no policy to start from"):
         start(small("extrinsic", g_channel="no", start_from=str(tmp_path / "random")), tmp_path / "new", **QUIET)
+    with pytest.raises(UsageError, match="'random' trains no policy"):
+        start(small("random", start_from=str(pretrained)), tmp_path / "new", **QUIET)
     create_run(tmp_path / "untrained", small("rnd"), {})
     with pytest.raises(UsageError, match="no checkpoint yet"):
         start(small("extrinsic", start_from=str(tmp_path / "untrained")), tmp_path / "new", **QUIET)

@@ -27,7 +27,7 @@ from megareward.rewards.settings import NoSettings
 from megareward.runs.checkpoint import list_checkpoints, load_newest
 from megareward.runs.folder import RunFolder
 from megareward.training import run
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, read_config
 from megareward.training.presets import with_preset
 
 TINY = ["--preset", "debug", "--device", "cpu", "--no-tensorboard"]
@@ -145,7 +145,7 @@ def test_help_of_training_shows_the_settings_of_method_game_and_preset(capsys):
         main(["train", "extrinsic", "--game", "pong", "--preset", "many", "--help"])
     assert ending.value.code == 0
     out = capsys.readouterr().out
-    for option in ("--reward.clip", "--env.sticky", "--ppo.n-envs", "--frames"):
+    for option in ("--reward.clip", "--env.sticky", "--n-envs", "--frames"):
         assert option in out
     assert "(default: 128)" in out  # environments of the preset `many`
 
@@ -163,18 +163,18 @@ def test_every_setting_of_a_run_but_the_method_is_an_option(capsys):
         main(["train", "mega", "--help"])
     out = capsys.readouterr().out
     for field in fields(TrainConfig):
-        assert (f"--{field.name.replace('_', '-')}" in out) == (field.name != "method"), field.name
+        name = {"start_from": "from"}.get(field.name, field.name.replace("_", "-"))
+        assert (f"--{name} " in out or f"--{name}." in out) == (field.name != "method"), field.name
 
 
-def test_the_run_to_start_from_is_passed_on_and_is_no_setting(monkeypatch):
+def test_the_run_to_start_from_is_a_setting(monkeypatch):
     calls = []
     monkeypatch.setattr(run, "start", lambda config, out, **how: calls.append((config, how)))
     assert main(["train", "extrinsic", "--quiet", "--from", "runs/before"]) == 0
     assert main(["train", "extrinsic", "--quiet"]) == 0
     (one, how), (other, usual) = calls
-    assert one == other
-    assert how == usual | {"start_from": Path("runs/before")}
-    assert "start_from" not in usual
+    assert (one.start_from, other.start_from) == ("runs/before", None)
+    assert how == usual
 
 
 # Mistakes in the words -----------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_the_run_to_start_from_is_passed_on_and_is_no_setting(monkeypatch):
         ("train extrinsic --seed -1", "--seed is -1; it must lie between 0 and"),
         ("train extrinsic --minutes 0", "--minutes is 0; it must be above 0."),
         ("train extrinsic --checkpoint-minutes -1", "--checkpoint-minutes is -1.0; it must be 0 or more."),
-        ("train extrinsic --ppo.n-envs 0", "ppo.n_envs is 0; it must be at least 1."),
+        ("train extrinsic --n-envs 0", "--n-envs is 0; it must be at least 1."),
         ("train extrinsic --ppo.minibatches 7", "ppo.minibatches is 7, which does not divide the 2048 samples"),
         ("train extrinsic --ppo.learning-rate -1", "ppo.learning_rate is -1.0; it must be above 0."),
         ("train extrinsic --env.size 7", "size=7 is no frame size for a mini game; choose 32 to 256 pixels."),
@@ -224,7 +224,7 @@ def test_asking_for_a_gpu_where_there_is_none_is_refused(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", ["train extrinsic --ppo.n-env 3", "train extrinsic --seed x", "resume", "eval --epsodes 3"]
+    "words", ["train extrinsic --n-env 3", "train extrinsic --seed x", "resume", "eval --epsodes 3"]
 )
 def test_a_misspelt_or_missing_option_ends_with_status_2_and_a_hint_in_stderr(words, capsys):
     with pytest.raises(SystemExit) as ending:
@@ -235,7 +235,7 @@ def test_a_misspelt_or_missing_option_ends_with_status_2_and_a_hint_in_stderr(wo
     assert "--help" in err
     assert "Traceback" not in err
     if "n-env" in words:
-        assert "--ppo.n-envs" in err
+        assert "--n-envs" in err
 
 
 @pytest.mark.parametrize("words", ["train extrinsic --env.size 7", "resume nowhere"])
@@ -271,9 +271,9 @@ def test_training_leaves_a_folder_under_runs_and_says_what_came_out(capsys):
 
 
 def test_options_override_the_preset():
-    folder = trained("run", "--frames", "0.048k", "--ppo.n-envs", "2", "--env.no-opponent", "--reward.clip", "none")
-    config = folder.config()
-    assert (config.frames, config.ppo.n_envs, config.ppo.rollout) == (48, 2, 8)
+    folder = trained("run", "--frames", "0.048k", "--n-envs", "2", "--env.no-opponent", "--reward.clip", "none")
+    config = read_config(folder)
+    assert (config.frames, config.n_envs, config.rollout_steps) == (48, 2, 8)
     assert not config.env.opponent
     assert config.reward.clip == "none"
     assert len(folder.rows("metrics.jsonl")) == 3
@@ -309,7 +309,7 @@ def test_a_config_of_another_version_is_refused(capsys):
     folder = trained("run")
     record = folder.record()
     (folder.path / "config.json").write_text(json.dumps({**record, "config_version": 99}))
-    assert "has config version 99, this megareward reads version 1" in refused(["resume", "run"], capsys)
+    assert "has config version 99, this megareward reads versions 1 to 2" in refused(["resume", "run"], capsys)
     record["config"]["ppo"]["warp"] = 9
     (folder.path / "config.json").write_text(json.dumps(record))
     assert "written by another version of megareward: it sets 'warp'" in refused(["resume", "run"], capsys)
@@ -483,7 +483,7 @@ def test_eval_prints_the_mean_of_whole_games(capsys):
 
 
 def test_a_run_is_recorded_and_tabulated(capsys):
-    trained("run", "--frames", "4k", "--ppo.n-envs", "20", "--env.points", "1")
+    trained("run", "--frames", "4k", "--n-envs", "20", "--env.points", "1")
     assert main(["results"]) == 0
     assert "No runs are recorded yet" in capsys.readouterr().out
     assert main(["results", "add", "run"]) == 0
