@@ -160,7 +160,7 @@ class Rollout:
         self.value(index, decision.values)
 
     def value(self, index: Int[Tensor, "B"], values: Float[Tensor, "B S"]) -> None:
-        """What the agent expects at these samples; of the last frame nothing but this is decided."""
+        """What the agent expects at these samples: with its decisions, and alone at the last frame."""
         self.values.flatten(0, 1).index_copy_(0, index, values)
 
     def roll(self) -> None:
@@ -174,6 +174,11 @@ class Rollout:
     @property
     def first(self) -> Bool[Tensor, "T_plus_1 N"]:
         return self.flags[..., 0]
+
+    @property
+    def real(self) -> Bool[Tensor, "T N"]:
+        """True where t -> t+1 is a transition inside one episode."""
+        return ~self.first[1:]
 
     @property
     def terminated(self) -> Bool[Tensor, "T_plus_1 N"]:
@@ -190,7 +195,7 @@ class Rollout:
         return torch.cat([before, self.first])
 
     @property
-    def first_here(self) -> Bool[Tensor, "T N"] | None:
+    def first_on_cpu(self) -> Bool[Tensor, "T N"] | None:
         """`first` of the T new frames on the CPU, if the environments live there: to be read without waiting."""
         return None if self._first_here is None else self._first_here[1:]
 

@@ -14,3 +14,6 @@ class World:
     frame_shape: tuple[int, int]
     device: torch.device
     seed: int
+    episodic: bool = True
+    """The rule for death, the same for every method: whether returns end where the game does (`TrainConfig.episodic`).
+    """

@@ -18,7 +18,7 @@ def describe_run(path: Path, random_score: float | None = None) -> str:
     beside = "" if random_score is None else f"; random play: {random_score:.4g}"
     games = f"the last {len(last_scores(logs.episodes))} games"
     return (
-        f"{logs.game}, {logs.method}: score {last_mean(logs.episodes):.4g} over {games}{beside}.\n"
+        f"{logs.game}, {logs.label}: score {last_mean(logs.episodes):.4g} over {games}{beside}.\n"
         f"{path} holds the settings, scores, metrics, checkpoints and TensorBoard files of the run."
     )
 
@@ -39,7 +39,7 @@ def draw_curve(path: Path, picture: Path, random_score: float | None = None) -> 
     axes.plot(*zip(*curve(logs.episodes), strict=True), color="tab:blue", label="mean of the last 50")
     if random_score is not None:
         axes.axhline(random_score, color="tab:red", linestyle="--", linewidth=1, label="random play")
-    axes.set(xlabel="frames", ylabel="score", title=f"{logs.game}, {logs.method}, seed {logs.config['seed']}")
+    axes.set(xlabel="frames", ylabel="score", title=f"{logs.game}, {logs.label}, seed {logs.config['seed']}")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(picture, dpi=120)

@@ -43,12 +43,13 @@ def table(records: list[Record]) -> str:
     for record in records:
         reached = record.config["frames"] if record.finished else record.frames
         settings = settings_key(record.config)  # runs of other settings are no seeds of this one
-        groups[record.game, record.method, reached, record.length, settings].append(record)
+        groups[record.game, record.label, reached, record.length, settings].append(record)
     head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS, "paper/same"]
     rows = [head]
     for (game, method, _, frames, _), members in sorted(groups.items()):
         others = [published_score(column, game) for column in COLUMNS]
-        others.append(published_score(f"paper/{method}", game) if f"paper/{method}" in published() else None)
+        same = f"paper/{members[0].config['method']}"
+        others.append(published_score(same, game) if same in published() else None)
         rows.append(
             [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]
             + ["" if other is None else f"{other:g}" for other in others]

@@ -25,8 +25,7 @@ def bench_config(
     """
     config = with_preset(TrainConfig(method=method, game=game), preset)
     config = replace(config, control=replace(config.control, overlap=overlap))
-    if n_envs is not None:
-        config = replace(config, n_envs=n_envs)
     env = config.env.with_threads(threads)
-    config = replace(config, env=env if groups is None else env.with_groups(groups))
+    env = env if groups is None else env.with_groups(groups)
+    config = replace(config, n_envs=config.n_envs if n_envs is None else n_envs, env=env)
     return without_fast_paths(config) if plain else config

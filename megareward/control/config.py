@@ -118,6 +118,9 @@ class LatentConfig:
     flash: float = 0.5
     """A step that changes more than this share of the pixels gives no control and passes none on: a screen that
     flashes is no thing that was moved. 1: there is no such step. Paper, released code: 1."""
+    relation: Literal["learnt", "itself"] = "learnt"
+    """From where a cell takes over control. itself: only from what it was itself, whatever RTM says; the paper's
+    ablation of latent control."""
     reward: Literal["difference", "positive", "record", "spread"] = "record"
     """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the

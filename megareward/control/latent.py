@@ -56,11 +56,9 @@ def hold_still(relation: Float[Tensor, "N HW HW"], changed: Bool[Tensor, "N #HW"
     return torch.where(changed[..., None], relation, itself)
 
 
-def accumulate(
-    direct: Float[Tensor, "N HW"], relation: Float[Tensor, "N HW HW"], g_prev: Float[Tensor, "N HW"], rho: float
-) -> Float[Tensor, "N HW"]:
-    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct. `advance` has it with all options."""
-    return rho * chain(relation, g_prev) + direct
+def accumulate(direct: Float[Tensor, "N HW"], passed_on: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
+    """Eq. 10: g_t = rho * sum_{from} relation[to, from] g_{t-1}[from] + direct, where the sum is `chain`."""
+    return rho * passed_on + direct
 
 
 def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
@@ -126,7 +124,7 @@ def advance(
         passed_on = torch.maximum(g_prev, passed_on)
     if background is not None:
         passed_on = passed_on * torch.where(background, config.background, 1.0)
-    g = config.rho * passed_on + direct
+    g = accumulate(direct, passed_on, config.rho)
     g = clear(g.clamp(0, 1) if config.clip else g, first)
     had = memory if config.reward in ("spread", "record") else g_prev
     reward = mega_reward(g, had, passed_on, config.reward).masked_fill(first, 0)

@@ -115,8 +115,8 @@ class ControlModels:
 
     # Weights that change -------------------------------------------------------------------------------------------
 
-    def changed(self) -> None:
-        """The weights are no longer those that were folded."""
+    def invalidate(self) -> None:
+        """The weights have changed: what was folded is no longer true."""
         self._stale = True
 
     def refresh(self) -> None:
@@ -131,7 +131,7 @@ class ControlModels:
         mine, theirs = self.modules.state_dict(), models.modules.state_dict()
         for name, tensor in mine.items():
             tensor.copy_(theirs[name])
-        self.changed()
+        self.invalidate()
         self.normaliser.copy_from(models.normaliser)
         self.background.copy_from(models.background)
 
@@ -146,7 +146,7 @@ class ControlModels:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """What else a state holds, such as the learner's, is passed over."""
         self.modules.load_state_dict(part(state, "modules"))
-        self.changed()
+        self.invalidate()
         self.normaliser.load_state_dict(part(state, "normaliser"))
         self.background.load_state_dict(part(state, "background"))
 

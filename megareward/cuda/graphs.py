@@ -12,7 +12,7 @@ class CapturedFunction(Generic[Result]):
     """A function without arguments that reads and writes the same tensors at every call.
 
     On a GPU it is captured at its first call and replayed from then on; on the CPU (`enabled` False) it is simply
-    called. Capturing runs the function three times for warm-up; the tensors that `unchanged` names are restored after
+    called. Capturing runs the function three times for warm-up; the tensors that `restores` names are restored after
     that, so that those runs do not count.
     """
 
@@ -21,9 +21,9 @@ class CapturedFunction(Generic[Result]):
         function: Callable[[], Result],
         *,
         enabled: bool,
-        unchanged: Callable[[], list[torch.Tensor]] = list,
+        restores: Callable[[], list[torch.Tensor]] = list,
     ) -> None:
-        self.function, self.enabled, self.unchanged = function, enabled, unchanged
+        self.function, self.enabled, self.restores = function, enabled, restores
         self._graph: torch.cuda.CUDAGraph | None = None
         self._result: Result
 
@@ -41,7 +41,7 @@ class CapturedFunction(Generic[Result]):
         self._graph = None
 
     def _capture(self) -> None:
-        saved = [tensor.clone() for tensor in self.unchanged()]
+        saved = [tensor.clone() for tensor in self.restores()]
         # A stream of its own: graphs captured on one stream share cuBLAS's scratch memory, and must not run side by
         # side. Of the caller's priority: the kernels keep the one they were captured with.
         side = torch.cuda.Stream(priority=torch.cuda.current_stream().priority)
@@ -54,7 +54,7 @@ class CapturedFunction(Generic[Result]):
         with torch.cuda.graph(graph, stream=side):
             self._result = self.function()
         self._graph = graph
-        for tensor, value in zip(self.unchanged(), saved, strict=True):
+        for tensor, value in zip(self.restores(), saved, strict=True):
             tensor.copy_(value)
 
 

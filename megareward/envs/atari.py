@@ -73,8 +73,9 @@ class Atari:
         self._full_paddle = [1.0] * n_envs
         self._lives = np.zeros(n_envs, np.int32)
         self._over = np.zeros(n_envs, bool)
-        self._serving = np.zeros(n_envs, bool)
-        """A life was lost with the last frame: the next action is FIRE, whatever the agent says."""
+        self._opens = np.zeros(n_envs, bool)
+        """A life was lost with the last frame, and that counts as an end: the next frame opens another segment. Where
+        the game must be served, the next action is FIRE, whatever the agent says."""
         self._waiting = False
 
     def reset(self, seed: int) -> Step:
@@ -83,7 +84,7 @@ class Atari:
         # 31 bits: the emulator takes a negative seed for "keep the old one"
         seeds = np.random.SeedSequence(seed).generate_state(self._n_before + self.n_envs)[self._n_before :] >> 1
         frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
-        self._serving[:] = False
+        self._opens[:] = False
         self._over = np.ones(self.n_envs, bool)  # whatever came before, every frame is now a first one
         rewards, terminated, truncated = (np.zeros(self.n_envs, kind) for kind in (np.float32, bool, bool))
         return self._step(frames, rewards, terminated, truncated, info)
@@ -94,8 +95,9 @@ class Atari:
         chosen = actions.tolist()
         if min(chosen) < 0 or max(chosen) >= self.n_actions:  # the emulator would wait for ever
             raise ValueError(f"actions {chosen} must be between 0 and {self.n_actions - 1}")
-        for n in np.flatnonzero(self._serving):
-            chosen[n] = self._fire
+        if self._fire is not None:
+            for n in np.flatnonzero(self._opens):
+                chosen[n] = self._fire
         # Lists, past ale-py's own `send`: its arrays are converted number by number, which takes twice as long.
         self._emulator.ale.send(chosen, self._full_paddle)  # type: ignore[arg-type]  # any sequence is fine
         self._waiting = True
@@ -112,14 +114,13 @@ class Atari:
     ) -> Step:
         frames = frames[:, 0]  # (N, px_h, px_w)
         score_masks.paint(frames, self._painted)  # before anything else can see the frames
-        first = self._over | self._serving
+        first = self._over | self._opens
         self._over = terminated | truncated
         life_lost = (info["lives"] < self._lives) & ~first
         self._lives = info["lives"]
         if self._life_loss_is_terminal:
             terminated = terminated | life_lost
-        if self._fire is not None:
-            self._serving = life_lost & ~self._over
+            self._opens = life_lost & ~self._over
         return Step(
             frames=torch.from_numpy(frames),
             rewards=torch.from_numpy(rewards.astype(np.float32)),

@@ -22,7 +22,8 @@ class AtariConfig(EnvConfig):
     """Emulator frames per decision; the agent sees the brighter of the last two at each pixel. 4 as in DQN."""
 
     life_loss_is_terminal: bool = True
-    """Mark the loss of a life as `terminated`, though the game goes on. True in the authors' code."""
+    """Mark the loss of a life as `terminated`, though the game goes on; the frame after it is a `first`. True in the
+    authors' code."""
 
     fire_reset: bool = True
     """Press FIRE once at the start of a game that knows this button: Breakout waits for it. True in the authors'
@@ -30,7 +31,7 @@ class AtariConfig(EnvConfig):
 
     fire_after_life: bool = True
     """Press it after each lost life too, where that counts as terminal. The press takes the place of the agent's
-    action, so the frame it leads to opens a new stretch of play (`first`). True in the authors' code. Without it an
+    action. True in the authors' code. Without it an
     agent that never sees the score learns to leave the last ball unserved, and its games never end."""
 
     max_frames: int = 108_000

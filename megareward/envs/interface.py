@@ -10,10 +10,10 @@ A batch of N environments emits a stream of frames. At time t environment n show
   episode_over the whole game ended, by either of the two (a lost life alone is not the whole game)
 
 After `episode_over` the next action is ignored and the next frame is the `first` of a new episode, with reward 0.
-(Gymnasium calls this autoreset mode NEXT_STEP.) The same holds after a lost life where the environment serves the next
-ball itself: the agent's action is replaced, and the frame after it is a `first`. So the last frame of every episode is
-in the stream, and the transition t -> t+1 is real exactly if `first` is False at t+1. Only real transitions train a
-model, enter GAE or update the control map.
+(Gymnasium calls this autoreset mode NEXT_STEP.) After a lost life that counts as `terminated` the next frame is a
+`first`, too, whether the environment serves the next ball itself (it may replace the agent's action) or not. So every
+`terminated` is followed by a `first`, the last frame of every episode is in the stream, and the transition t -> t+1 is
+real exactly if `first` is False at t+1. Only real transitions train a model, enter GAE or update the control map.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,12 @@
 """Every experiment as a list of configs. Free of torch."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
-from megareward.rewards import METHODS
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset, without_fast_paths
 
@@ -39,6 +38,8 @@ class Experiment:
     columns: dict[str, Change]
     frames: int
     seeds: int = 3
+    seeds_of: Mapping[str, int] = field(default_factory=dict)
+    """Rows that have another number of seeds."""
     is_audit: bool = False
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
     whole_games: int = 0
@@ -48,9 +49,10 @@ class Experiment:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""
         return [
             Cell(row, column, change_row(change_column(base_config(seed, frames or self.frames, device))))
-            for seed in range(seeds or self.seeds)
+            for seed in range(seeds or max(self.seeds, *self.seeds_of.values(), 1))
             for column, change_column in self.columns.items()
             for row, change_row in self.rows.items()
+            if seeds or seed < self.seeds_of.get(row, self.seeds)
         ]
 
 
@@ -93,8 +95,7 @@ def method(name: str) -> Change:
     """Train with this method, everything else as the game's preset has it."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        config = replace(config, method=name, reward=None)
-        return with_preset(config, "mini") if config.game_row.preset == "mini" else config
+        return with_preset(replace(config, method=name, reward=None), "auto")
 
     return change
 
@@ -132,8 +133,22 @@ def both(*changes: Change) -> Change:
     return change
 
 
-RANDOM_FIRST = ("random", *(name for name in METHODS if name != "random"))
-"""All methods, the baseline on top."""
+SOURCES_RULE = ("rnd", "curiosity", "count")
+"""Methods whose sources let the return flow on beyond an end, whatever the others do."""
+
+
+def as_in_its_source(name: str) -> Change:
+    """Each method under the rule for death of its own source. Tables made so compare rules as well as rewards; `death`
+    compares rewards."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = method(name)(config)
+        return replace(config, reward=replace(config.reward, episodic="no")) if name in SOURCES_RULE else config
+
+    return change
+
+
+FIRST_SEVEN = ("random", "mega", "dir", *SOURCES_RULE, "extrinsic")
 EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
@@ -158,10 +173,15 @@ def compared(*changes: Change) -> Change:
     return both(control(latent=base), with_g, *changes)
 
 
+def no_charge(config: TrainConfig) -> TrainConfig:
+    """Mega-reward that loses nothing when an episode ends."""
+    return replace(config, reward=replace(config.reward, end_takes_all=False))
+
+
 MINI = Experiment(
     name="mini-games",
     question="Which reward leads to play on the mini games, and which is fooled by a noisy TV?",
-    rows={name: method(name) for name in RANDOM_FIRST},
+    rows={name: as_in_its_source(name) for name in FIRST_SEVEN},
     columns={name: game(name) for name in MINI_GAMES}
     | {f"{name} tv": game(name, noisy_tv=True) for name in MINI_GAMES},
     frames=150_000,
@@ -175,9 +195,7 @@ FORMS = Experiment(
         "literal Eq. 10-11": compared(LITERAL),
         "positive part": compared(POSITIVE),
         "positive part, hold and clip": compared(control(latent={"reward": "positive"})),
-        "nothing lost at the end": compared(
-            lambda config: replace(config, reward=replace(config.reward, end_takes_all=False))
-        ),
+        "nothing lost at the end": compared(no_charge),
         "no g channel": compared(no_g),
         "background forgets": compared(FORGETS),
         "background forgets, no g channel": compared(FORGETS, no_g),
@@ -220,10 +238,44 @@ FLASH = Experiment(
     frames=150_000,
 )
 
+
+def nothing_ends(config: TrainConfig) -> TrainConfig:
+    return replace(config, episodic=False)
+
+
+def under_both_rules(names: tuple[str, ...], not_episodic: tuple[str, ...]) -> dict[str, Change]:
+    """Rows of methods where ends of the game end the return, then where nothing does."""
+    rows = {name: method(name) for name in names}
+    rows["mega without the charge"] = both(method("mega"), no_charge)
+    return rows | {f"{name}, nothing ends": both(method(name), nothing_ends) for name in not_episodic}
+
+
+NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")
+
+DEATH = Experiment(
+    name="death",
+    question="What is control worth, under one rule for death?",
+    rows=under_both_rules(("random", *NOT_RANDOM), NOT_RANDOM),
+    columns={name: game(name) for name in MINI_GAMES},
+    frames=150_000,
+    seeds=5,
+)
+
+DEATH_ATARI = Experiment(
+    name="death-atari",
+    question="What is control worth on Atari, under one rule for death?",
+    rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd")),
+    columns={name: atari(name) for name in ("breakout", "kung_fu_master", "up_n_down", "seaquest", "pong")},
+    frames=10_000_000,
+    seeds=1,
+    seeds_of={"alive": 2, "mega": 2},
+    whole_games=30,
+)
+
 ATARI = Experiment(
     name="atari",
     question="Which reward leads to play on Atari, with the score hidden from all but `extrinsic`?",
-    rows={name: method(name) for name in RANDOM_FIRST if name != "count"},
+    rows={name: as_in_its_source(name) for name in FIRST_SEVEN if name != "count"},
     columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "seaquest")},
     frames=10_000_000,
     seeds=1,
@@ -239,7 +291,7 @@ PAPER_GAMES = (
 PLAY = Experiment(
     name="play",
     question="How well does each reward play the paper's 18 games after an eighth of its frames?",
-    rows={name: method(name) for name in ("random", "mega", "rnd", "extrinsic")},
+    rows={name: method(name) for name in ("random", "alive", "mega", "rnd", "extrinsic")},
     columns={name: atari(name) for name in PAPER_GAMES},
     frames=10_000_000,
     seeds=1,
@@ -249,7 +301,7 @@ PLAY = Experiment(
 ATARI_LONG = Experiment(
     name="atari-long",
     question="What does each reward lead to in the paper's 80M frames?",
-    rows={name: method(name) for name in METHODS if name not in ("random", "count")},
+    rows={name: as_in_its_source(name) for name in FIRST_SEVEN if name not in ("random", "count")},
     columns={name: long_atari(name) for name in ("pong", "breakout", "demon_attack", "seaquest")},
     frames=80_000_000,
     seeds=1,
@@ -302,7 +354,7 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-ALL = (MINI, FORMS, FLASH, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+ALL = (MINI, FORMS, FLASH, DEATH, DEATH_ATARI, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 

@@ -34,7 +34,7 @@ def control_metrics(rollout: Rollout, latent: LatentConfig) -> dict[str, Tensor]
     metrics = {}
     if latent.flash < 1:
         frames = rollout.recorded().frames
-        metrics["control/flashes"] = flash_share(frames[:-1], frames[1:], ~rollout.first[1:], latent.flash)
+        metrics["control/flashes"] = flash_share(frames[:-1], frames[1:], rollout.real, latent.flash)
     return metrics | {"control/g": rollout.fields["g"].sum(-1).mean()}
 
 
@@ -80,13 +80,13 @@ class ControlObserver(Observer):
         """The models learn, at once or while the next rollout is collected; then the metrics are one rollout late."""
         metrics: dict[str, Tensor] = {}
         if self.schedule is not None:
-            rows = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_here, rollout.log_policy)
+            rows = (rollout.all_frames, rollout.actions, rollout.all_first, rollout.first_on_cpu, rollout.log_policy)
             metrics |= self.schedule.begin(*rows)
         return metrics | control_metrics(rollout, self.latent)
 
-    def work(self, moments_left: int) -> None:
+    def work(self, steps_left: int) -> None:
         if self.schedule is not None:
-            self.schedule.work(moments_left)
+            self.schedule.work(steps_left)
 
     def finish(self) -> dict[str, Tensor]:
         return {} if self.schedule is None else self.schedule.finish()

@@ -59,7 +59,7 @@ class Observer:
 
     fields: tuple[Field, ...] = ()
     capturable: bool = False
-    """Whether `advance` can be part of a CUDA graph: fixed tensors, no word to the host."""
+    """Whether `advance` can be part of a CUDA graph: fixed tensors, no host sync."""
     threaded: bool = False
     """Whether it learns in a thread of its own on a CPU."""
 
@@ -78,7 +78,7 @@ class Observer:
         """A rollout is over; the storage will be written over. Returns metrics, still on the device."""
         return {}
 
-    def work(self, moments_left: int) -> None:
+    def work(self, steps_left: int) -> None:
         """Time to learn something, which comes as many times until the next rollout is over."""
 
     def finish(self) -> dict[str, Tensor]:

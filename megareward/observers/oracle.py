@@ -78,7 +78,9 @@ class Oracle(Observer):
             counts = (counts - 1 / self.grid.n_cells).clamp(min=0)
         influence = influence * counts[:, :, None]
         passed_on = torch.einsum("n,bnc->bc", self.discounts[:-1], influence[:, 1:])
-        if latent.clip:  # nobody can pass on more than there was
+        if latent.relation == "itself":
+            passed_on = self.g
+        elif latent.clip:  # nobody can pass on more than there was
             passed_on = passed_on.clamp(max=1)
         flash = is_flash(self.last, newest, latent.flash) if latent.flash < 1 else None
         background = self.background.shown(newest, self.grid) if latent.background < 1 else None

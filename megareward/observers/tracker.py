@@ -52,7 +52,7 @@ class ControlTracker:
         self._anchor = models.anchor(n, torch.Generator(device))
         self._anchors: Tensor | None = None
         graph = chosen(models.config.execution.graph, device)
-        self._advance_all = CapturedFunction(self._advance, enabled=graph, unchanged=lambda: self.running)
+        self._advance_all = CapturedFunction(self._advance, enabled=graph, restores=lambda: self.running)
 
     @property
     def running(self) -> list[Tensor]:
@@ -120,7 +120,9 @@ class ControlTracker:
         before, now = last[:, -1], stack[:, -1]
         direct, relation = self.models.attend(last, actions, now, self._anchor)
         flash = is_flash(before, now, latent.flash) if latent.flash < 1 else None
-        if self.models.config.rtm.still_on_itself:
+        if latent.relation == "itself":
+            relation = hold_still(relation, torch.zeros_like(first)[:, None])
+        elif self.models.config.rtm.still_on_itself:
             relation = hold_still(relation, changed_cells(before, now, grid))
         if flash is not None:
             relation = hold_still(relation, ~flash[:, None])

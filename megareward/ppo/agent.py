@@ -23,7 +23,7 @@ CARRIED_OVER = ("trunk", "action_head")
 
 @runtime_checkable
 class Agent(Protocol):
-    """What collects and what learns know of whoever acts."""
+    """Whoever acts, as the collector and the loop see it."""
 
     def decide(
         self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
@@ -162,7 +162,7 @@ class PPOAgent:
             values=rollout.values[:-1].flatten(0, 1),
             advantages=torch.stack(advantages).sum(0).flatten(),
             returns=torch.stack(returns, dim=-1).flatten(0, 1),
-            weight=(~rollout.first[1:]).flatten().float(),
+            weight=rollout.real.flatten().float(),
         )
         return samples, metrics
 
@@ -189,6 +189,7 @@ class PPOAgent:
         if self.auxiliary is not None:
             self.auxiliary.module.load_state_dict(part(state, "auxiliary"))
         load_optimiser_state(self.ppo.optimiser, part(state, "optimiser"))
+        self.ppo.forget_graph()
 
     def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
         """The policy's weights; all, or these parts of it, the others staying as they are."""

@@ -118,7 +118,7 @@ class PPO:
         self._gradient_step = CapturedFunction(
             self._one_gradient_step,
             enabled=on_gpu and config.cuda_graphs,
-            unchanged=lambda: [*training_state(self.optimiser), self.sums],
+            restores=lambda: [*training_state(self.optimiser), self.sums],
         )
 
     def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:
@@ -141,6 +141,10 @@ class PPO:
                 self._gradient_step()
         means = self.sums / (config.epochs * config.minibatches)
         return dict(zip(self.terms, means, strict=True))
+
+    def forget_graph(self) -> None:
+        """Capture the gradient step anew: the optimiser's moments have been replaced."""
+        self._gradient_step.forget()
 
     def _one_gradient_step(self) -> None:
         assert self.samples is not None

@@ -4,12 +4,13 @@ Free of torch: a method's own file is imported only when it is built.
 """
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from megareward.errors import UsageError, suggestion
 from megareward.rewards.settings import (
+    AliveConfig,
     CountConfig,
     CuriosityConfig,
     DirConfig,
@@ -44,6 +45,8 @@ class Method:
     skill: str | None = None
     has_auxiliary_loss: bool = False
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
+    latent: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
     trains_policy: bool = True
     """False: actions are uniformly random and no network learns."""
 
@@ -61,6 +64,21 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("mega", "Mega-reward: growth of control.", MegaConfig, "megareward.rewards.mega", observers=CONTROL),
         Method(
+            "mega-direct",
+            "Ablation of mega: no cell takes over control from another (ablating latent control).",
+            MegaConfig,
+            "megareward.rewards.mega",
+            observers=CONTROL,
+            latent={"relation": "itself"},
+        ),
+        Method(
+            "mega-count",
+            "Ablation of mega: a count bonus on g in place of its growth.",
+            MegaConfig,
+            "megareward.rewards.mega_count",
+            observers=CONTROL,
+        ),
+        Method(
             "dir",
             "Direct control only: mega-reward without latent control.",
             DirConfig,
@@ -75,6 +93,7 @@ METHODS: dict[str, Method] = {
             "megareward.rewards.curiosity",
         ),
         Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
+        Method("alive", "Survival only: -1 at every end, nothing else.", AliveConfig, "megareward.rewards.alive"),
         Method(
             "extrinsic",
             "PPO on the game's score (Ex-PPO).",

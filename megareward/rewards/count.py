@@ -162,4 +162,4 @@ COUNTERS: dict[str, type[PhiEB] | type[SimHash]] = {"phi-eb": PhiEB, "simhash": 
 
 def build(config: CountConfig, world: World) -> list[RewardTerm]:
     reward = COUNTERS[config.kind](config, world)
-    return [RewardTerm(config.stream("count"), reward)]
+    return [RewardTerm(config.stream("count", world.episodic), reward)]

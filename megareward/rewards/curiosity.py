@@ -128,4 +128,4 @@ class Curiosity:
 
 
 def build(config: CuriosityConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(config.stream("curiosity"), Curiosity(config, world))]
+    return [RewardTerm(config.stream("curiosity", world.episodic), Curiosity(config, world))]

@@ -59,4 +59,4 @@ class Visited:
 
 def build(config: DirConfig, world: World) -> list[RewardTerm]:
     reward = Moved() if config.form == "positive" else Visited(world)
-    return [RewardTerm(config.stream("dir"), reward)]
+    return [RewardTerm(config.stream("dir", world.episodic), reward)]

@@ -18,4 +18,4 @@ class Extrinsic(Stateless):
 
 
 def build(config: ExtrinsicConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(RewardStream("extrinsic", config.discount), Extrinsic(config))]
+    return [RewardTerm(RewardStream("extrinsic", config.discount, world.episodic), Extrinsic(config))]

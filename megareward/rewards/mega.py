@@ -24,4 +24,5 @@ class Mega(Stateless):
 
 
 def build(config: MegaConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(config.stream("mega"), Mega(config.end_takes_all))]
+    stream = config.stream("mega", world.episodic)
+    return [RewardTerm(stream, Mega(config.end_takes_all and stream.episodic))]

@@ -91,4 +91,4 @@ class RND:
 
 
 def build(config: RndConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(config.stream("rnd"), RND(config, world))]
+    return [RewardTerm(config.stream("rnd", world.episodic), RND(config, world))]

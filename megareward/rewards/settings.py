@@ -12,6 +12,11 @@ def _require(holds: bool, name: str, value: object, remedy: str) -> None:
         raise UsageError(f"--reward.{name} is {value}; {remedy}.")
 
 
+Episodic = Literal["rule", "yes", "no"]
+"""Whether an end of the game ends the return. rule: as `--episodic` says for all methods. An exception is shown beside
+the method's name in every table."""
+
+
 @dataclass(frozen=True)
 class NoSettings:
     """A method with nothing to set."""
@@ -21,11 +26,13 @@ class OneStream:
     """A method with one reward, whose settings say how it enters the return."""
 
     discount: float
-    episodic: bool
+    episodic: Episodic
     normalise: bool
 
-    def stream(self, name: str) -> RewardStream:
-        return RewardStream(name, self.discount, self.episodic, normalise=self.normalise)
+    def stream(self, name: str, rule: bool) -> RewardStream:
+        """`rule`: whether returns end where the game does, for all methods alike (`World.episodic`)."""
+        episodic = {"rule": rule, "yes": True, "no": False}[self.episodic]
+        return RewardStream(name, self.discount, episodic, normalise=self.normalise)
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,28 @@ class ExtrinsicConfig:
 
 
 @dataclass(frozen=True)
+class AliveConfig(OneStream):
+    """Survival only: -1 at every end, and nothing else. What any reward is worth that ends with the game."""
+
+    discount: float = 0.99
+    """Per agent step (PPO's)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return."""
+
+
+@dataclass(frozen=True)
 class MegaConfig(OneStream):
     """Mega-reward. The form of g and of Eq. 11 is set with the control models (--control.latent.*)."""
 
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
     end_takes_all: bool = True
-    """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g.
-    Paper: no word. Released code: no."""
-    episodic: bool = True
-    """g is cleared when an episode ends and grows anew: were the end no end, dying would pay."""
+    """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g. Only
+    where ends count (--episodic). Paper: no word. Released code: no."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
     """Divide by the running std of the discounted return (paper: no word; the authors' code divides by the std)."""
 
@@ -62,8 +81,8 @@ class DirConfig(OneStream):
     cell). Paper: the plain sum of changes, which is always 0."""
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
-    episodic: bool = True
-    """As with mega, so that the two differ in the reward alone; and direct control starts anew with every episode."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
     """Divide by the running std of the discounted return."""
 
@@ -83,8 +102,8 @@ class RndConfig(OneStream):
     environments do not make novelty wear off faster."""
     discount: float = 0.99
     """Per agent step (source)."""
-    episodic: bool = False
-    """False: the return flows on after an episode's end, so death costs only the way back (source)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
     """Divide by the running std of the discounted return (source)."""
 
@@ -110,8 +129,8 @@ class CuriosityConfig(OneStream):
     """The first frames, from which each pixel's mean and the one std are taken; fixed afterwards (source)."""
     discount: float = 0.99
     """Per agent step (source)."""
-    episodic: bool = False
-    """False: death is no end (source)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
     """Divide by the running std of the discounted return (source)."""
 
@@ -134,8 +153,8 @@ class CountConfig(OneStream):
     """simhash: the first frames, from which each pixel's mean is taken; fixed afterwards (ours)."""
     discount: float = 0.99
     """Per agent step (ours: PPO's)."""
-    episodic: bool = False
-    """False: what is new stays new beyond an episode's end (ours, as for rnd)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
     """Divide by the running std of the discounted return (ours)."""
 

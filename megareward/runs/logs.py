@@ -36,6 +36,11 @@ class RunLogs:
         return shown_method(self.config)
 
     @property
+    def label(self) -> str:
+        """For tables and captions."""
+        return method_and_rule(self.config)
+
+    @property
     def frames(self) -> int:
         """Emulator frames trained so far."""
         self.need_metrics()
@@ -50,3 +55,14 @@ def shown_method(config: dict[str, Any]) -> str:
     """The method's name, marked where the control maps are not learnt but true: a diagnosis, not a result."""
     oracle = config.get("control", {}).get("oracle", {}).get("lags", 0) > 0
     return f"{config['method']}-ORACLE" if oracle else str(config["method"])
+
+
+def method_and_rule(config: dict[str, Any]) -> str:
+    """The same with the rule for death beside it, where it is not the usual one that ends of the game end the return:
+    'rnd, not episodic'. In runs of the first version each method had a rule of its own."""
+    rule = bool(config.get("episodic", True))
+    own = (config.get("reward") or {}).get("episodic", "rule")
+    episodic = {"rule": rule, "yes": True, "no": False}.get(own, own)
+    if not episodic:
+        return f"{shown_method(config)}, not episodic"
+    return shown_method(config) if rule else f"{shown_method(config)}, episodic"

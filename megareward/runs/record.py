@@ -9,7 +9,7 @@ from typing import Any
 from megareward.errors import RunError, UsageError
 from megareward.quantities import count
 from megareward.runs.durable import replace_synced
-from megareward.runs.logs import RunLogs
+from megareward.runs.logs import RunLogs, method_and_rule
 from megareward.statistics.scores import curve, last_mean, last_scores
 
 RECORD_VERSION = 2
@@ -23,7 +23,7 @@ class Record:
     record_version: int = RECORD_VERSION
     game: str
     method: str
-    """As `shown_method` has it."""
+    """As `logs.shown_method` has it; `label` says more."""
     seed: int
     frames: int
     """Emulator frames trained; `config["frames"]` were planned."""
@@ -46,6 +46,11 @@ class Record:
     """Every process that worked on the run."""
     audit: dict[str, Any] | None = None
     """What `megareward audit` found, if the run was audited."""
+
+    @property
+    def label(self) -> str:
+        """For tables and captions."""
+        return method_and_rule(self.config)
 
     @classmethod
     def of_run(cls, path: Path) -> "Record":

@@ -37,9 +37,3 @@ class Moments(NamedTuple):
     def std(self) -> Float[Tensor, "*S"]:
         """Of the population; zero for an empty stream."""
         return (self.squares / self.n.clamp(min=1)).sqrt()
-
-
-def scale_by_std(rewards: Float[Tensor, "T N"], moments: Moments) -> tuple[Float[Tensor, "T N"], Moments]:
-    """The released code's reward scaling: divide by the running standard deviation of the raw rewards."""
-    moments = moments.update(rewards.flatten())
-    return rewards / moments.std.clamp(min=1e-8).to(rewards.dtype), moments

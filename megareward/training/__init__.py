@@ -1,1 +1,1 @@
-"""Runs: the one outer loop, the rollout, checkpoints, logs and evaluation."""
+"""Runs: the one outer loop, the collectors, presets, logs and evaluation."""

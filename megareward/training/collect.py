@@ -1,7 +1,7 @@
 """Collecting a rollout, plainly: the agent acts on frame t, the environments answer with frame t+1, observers look.
 
-`fast_collect` does the same with CUDA graphs, pinned memory and groups of environments that take turns; a test holds
-the two to the same numbers.
+`fast_collect` does the same with CUDA graphs and groups of environments that take turns; a test holds the two to the
+same numbers.
 """
 
 from collections.abc import Sequence

@@ -46,6 +46,10 @@ class TrainConfig:
     warmup_steps: int = 614_400
     """Decisions with uniformly random actions during which only models learn; the same for every method that
     never sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    episodic: bool = True
+    """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
+    (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,
+    and mega-reward loses nothing at an end. The released code: True."""
     start_from: str | None = None
     """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
     schedule are fresh."""
@@ -74,6 +78,9 @@ class TrainConfig:
             raise UsageError(f"--seed is {self.seed}; it must lie between 0 and {2**31 - 1}.")
         if not self.checkpoint_minutes >= 0:
             raise UsageError(f"--checkpoint-minutes is {self.checkpoint_minutes}; it must be 0 or more.")
+        if self.method_row.latent:
+            latent = dataclasses.replace(self.control.latent, **self.method_row.latent)
+            object.__setattr__(self, "control", dataclasses.replace(self.control, latent=latent))
         for name in ("n_envs", "rollout_steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
@@ -89,6 +96,11 @@ class TrainConfig:
                 f"--env.groups is {self.env.groups}, which does not divide the {self.n_envs} environments "
                 "(--n-envs); choose a divisor, or 1."
             )
+        if self.tracks_control and self.policy.stack < self.control.rtm.stack:
+            raise UsageError(
+                f"--policy.stack is {self.policy.stack}, but the control models see {self.control.rtm.stack} frames "
+                "(--control.rtm.stack); give the policy as many or more."
+            )
         if self.uses_oracle and self.game_row.branching != "online":
             raise UsageError(
                 f"--control.oracle.lags is {self.control.oracle.lags}, but {self.game} cannot be branched while it is "
@@ -96,7 +108,7 @@ class TrainConfig:
             )
 
     @property
-    def spec(self) -> Method:
+    def method_row(self) -> Method:
         return find_method(self.method)
 
     @property
@@ -106,33 +118,33 @@ class TrainConfig:
     @property
     def hides_score(self) -> bool:
         """Whether score boxes are painted out: always under the play protocol."""
-        return {"auto": not self.spec.uses_score, "yes": False, "no": True}[self.show_score]
+        return {"auto": not self.method_row.uses_score, "yes": False, "no": True}[self.show_score]
 
     @property
     def plays_by_itself(self) -> bool:
         """Whether it learns to act and never sees the score."""
-        return self.spec.trains_policy and not self.spec.uses_score
+        return self.method_row.trains_policy and not self.method_row.uses_score
 
     @property
     def shows_g(self) -> bool:
         """Whether the policy sees g."""
-        return {"auto": self.plays_by_itself, "yes": self.spec.trains_policy, "no": False}[self.g_channel]
+        return {"auto": self.plays_by_itself, "yes": self.method_row.trains_policy, "no": False}[self.g_channel]
 
     @property
     def observers(self) -> tuple[str, ...]:
         """Who watches: the method's own observers, and control where the policy is shown g."""
-        return tuple(dict.fromkeys([*self.spec.observers, *(["control"] if self.shows_g else [])]))
+        return tuple(dict.fromkeys([*self.method_row.observers, *(["control"] if self.shows_g else [])]))
 
     @property
     def observers_of_policy(self) -> tuple[str, ...]:
         """Those without which the policy cannot act: all, if it sees any field."""
-        spec = self.spec
+        spec = self.method_row
         return self.observers if self.channels or spec.vectors or spec.skill else ()
 
     @property
     def channels(self) -> tuple[str, ...]:
         """Recorded fields that the policy sees as channels."""
-        return tuple(dict.fromkeys([*self.spec.channels, *(["g"] if self.shows_g else [])]))
+        return tuple(dict.fromkeys([*self.method_row.channels, *(["g"] if self.shows_g else [])]))
 
     @property
     def tracks_control(self) -> bool:
@@ -183,6 +195,10 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
+    if "episodic" in config["reward"]:  # what holds, not who said it
+        exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config["episodic"])
+        bears["reward"] = config["reward"] | {"episodic": exception}
+        del bears["episodic"]
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
@@ -195,12 +211,15 @@ def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are."""
     if "n_envs" in config or "ppo" not in config:
         return config
+    reward = dict(config.get("reward") or {})
+    if isinstance(reward.get("episodic"), bool):  # each method had a rule of its own
+        reward["episodic"] = "yes" if reward["episodic"] else "no"
     ppo, control = dict(config["ppo"]), dict(config.get("control", {}))
     moved = {"n_envs": ppo.pop("n_envs", 8), "rollout_steps": ppo.pop("rollout", 128), "start_from": None}
     if "warmup_steps" in control:
         moved["warmup_steps"] = control.pop("warmup_steps")
         control["background_frames"] = max(control.get("normalise_frames", 10_000), moved["warmup_steps"])
-    return config | {"ppo": ppo, "control": control} | moved
+    return config | {"ppo": ppo, "control": control, "reward": reward, "episodic": True} | moved
 
 
 def create_run(

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from megareward.training.clock import Clock
 from megareward.training.collect import Collector
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.parts import make_agent, make_game, make_observers, make_rollout, world_of
-from megareward.training.score_book import Episode, ScoreBook
+from megareward.training.score_book import Episode
 from megareward.types import Int, Tensor
 
 MAX_ENVS = 16
@@ -95,8 +95,9 @@ class Player:
     ) -> None:
         """`tracks` False leaves out observers of whose fields the policy sees nothing. `random`: the policy does not
         play, but the observers are the run's own."""
+        config = replace(config, ppo=replace(config.ppo, precision="float32"))
         env = self.env = make_game(config, n_envs, device)
-        world, generator = world_of(env, device, seed), torch.Generator(device).manual_seed(seed)
+        world, generator = world_of(env, device, seed, config.episodic), torch.Generator(device).manual_seed(seed)
         names = config.observers if tracks else config.observers_of_policy
         self.observers = make_observers(
             config, env, world, names=names if learnt else (), learns=False, with_relation=with_relation
@@ -111,6 +112,8 @@ class Player:
         for name, observer in self.observers.items():
             observer.load_state_dict(part(learnt or {}, f"observer.{name}"))
         self.seed = seed
+        self.finished: list[Episode] = []
+        """Games that ended with the last step."""
         self.collector = Collector(env, self.rollout, list(self.observers.values()), agent, generator)
         self._clock = Clock()
 
@@ -124,6 +127,7 @@ class Player:
         """`greedy`: take the likeliest action instead of drawing one."""
         step = self.collector.step(0, self._clock, greedy=greedy)
         self.rollout.roll()
+        self.finished = self.collector.score_book.close(0, 0)
         return step
 
     @property
@@ -150,12 +154,12 @@ def play(
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, book, games = Player(config, learnt, N, seed, device, tracks=False), ScoreBook(N), list[Episode]()
+    player, games = Player(config, learnt, N, seed, device, tracks=False), list[Episode]()
     try:
         player.begin()
         while owed.any():
-            book.record(player.step(greedy))
-            for episode in book.close(0, 0):
+            player.step(greedy)
+            for episode in player.finished:
                 if owed[episode.env]:
                     owed[episode.env] -= 1
                     games.append(episode)

@@ -42,13 +42,16 @@ class FastCollector(Collector):
         self.others = [observer for observer in observers if not observer.capturable]
         self.act = CapturedFunction(self._act, enabled=graphs)
         self.look = CapturedFunction(
-            self._look, enabled=graphs, unchanged=lambda: [tensor for o in self.captured for tensor in o.changed()]
+            self._look, enabled=graphs, restores=lambda: [tensor for o in self.captured for tensor in o.changed()]
         )
 
     def begin(self, step: Step) -> None:
         self.rollout.show(0, step)
         for group, rows in enumerate(self.groups):
             self.observe(0, group, rows)
+
+    def step(self, t: int, clock: Clock, greedy: bool = False) -> Step:
+        raise RuntimeError("a fast collector has no single steps, as groups take turns; use collect()")
 
     @torch.no_grad()
     def collect(self, clock: Clock, *, random: bool) -> None:

@@ -1,4 +1,4 @@
-"""Metrics come home from the device, and a run that is broken stops there."""
+"""Metrics are read from the device, and a run in which anything is not finite stops there."""
 
 import math
 

@@ -25,8 +25,8 @@ def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_grou
     return make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
 
 
-def world_of(env: BatchedEnv, device: torch.device, seed: int) -> World:
-    return World(env.n_envs, env.n_actions, env.frame_shape, device, seed)
+def world_of(env: BatchedEnv, device: torch.device, seed: int, episodic: bool = True) -> World:
+    return World(env.n_envs, env.n_actions, env.frame_shape, device, seed, episodic)
 
 
 def make_observers(
@@ -50,7 +50,7 @@ def make_rollout(
 ) -> Rollout:
     """With room for every field that the observers declare; for the game's rewards only if the method uses them."""
     fields = [field for observer in observers.values() for field in observer.fields]
-    keeps_score = config.spec.uses_score
+    keeps_score = config.method_row.uses_score
     return Rollout(
         steps, world, config.policy.stack, fields=fields, n_streams=max(n_streams, 1), keeps_score=keeps_score
     )
@@ -63,7 +63,7 @@ def make_agent(
     streams: Sequence[RewardStream],
     generator: torch.Generator,
 ) -> Agent:
-    spec = config.spec
+    spec = config.method_row
     if not spec.trains_policy:
         return RandomAgent(world)
     n_skills = config.reward.n_skills if spec.skill else 1

@@ -46,8 +46,8 @@ def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **ho
     """A new run in a new folder. `env` replaces the game the config names."""
     device = pick_device(config.device)
     trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
-    start, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
-    folder = create_run(out, config, provenance(device), start, files)
+    source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
+    folder = create_run(out, config, provenance(device), source, files)
     train_to_the_end(folder, trainer, **how)
     return folder
 
@@ -56,7 +56,7 @@ def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[s
     """What another run hands over: whose it is, for config.json, and a copy that makes the new folder whole."""
     source = RunFolder.open(Path(config.start_from or ""))
     tensors, frames = newest_tensors(source, warn)
-    if not config.spec.trains_policy:
+    if not config.method_row.trains_policy:
         raise UsageError(f"'{config.method}' trains no policy, so it cannot start from one; leave --from out.")
     weights = {name: t for name, t in part(tensors, "policy").items() if name.split(".")[0] in CARRIED_OVER}
     if not weights:

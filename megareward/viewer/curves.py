@@ -70,9 +70,9 @@ def _panel(axes: Any, game: str, records: list[Record]) -> None:
     labelled = set[str]()
     for record in sorted(records, key=lambda record: (-record.frames, record.method, record.seed)):
         frames, scores = zip(*record.curve, strict=True)
-        name = f"{record.method}, {record.length}"
+        name = f"{record.label}, {record.length}"
         is_long = record.frames > longest / 2
-        colour, dashes = STYLES.get(record.method, ("black", "-"))
+        colour, dashes = STYLES.get(record.config["method"], ("black", "-"))
         axes.plot(
             [frame / 1e6 for frame in frames],
             scores,

@@ -10,7 +10,7 @@ import torch
 
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
-from megareward.runs.logs import shown_method
+from megareward.runs.logs import method_and_rule
 from megareward.training.config import read_config
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.types import Float, Tensor
@@ -145,7 +145,7 @@ def record_run(
 
 def shown_as(config: dict[str, Any], random: bool) -> str:
     """The method's name; random play and an oracle must not pass for it."""
-    return f"{shown_method(config)}, random play" if random else shown_method(config)
+    return f"{method_and_rule(config)}, random play" if random else method_and_rule(config)
 
 
 def in_percent(relation: Float[Tensor, "*B to from"]) -> np.ndarray:

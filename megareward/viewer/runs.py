@@ -74,7 +74,7 @@ def group_runs(runs: list[Run]) -> list[Group]:
     """Seeds together. Where one method was run with several settings, the name says what differs."""
     found: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        found.setdefault((run.game, run.method, settings_key(run.config)), []).append(run)
+        found.setdefault((run.game, run.label, settings_key(run.config)), []).append(run)
     groups = []
     for (game, method, _), members in found.items():
         rivals = [m[0] for (g, n, _), m in found.items() if (g, n) == (game, method)]

@@ -131,12 +131,12 @@ def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait():
     for _ in range(4):  # graphs are captured, the statistics of the frames are complete
         trainer.iterate()
     schedule, rollout = schedule_of(trainer), trainer.rollout
-    first_here = rollout.first[1:].cpu()  # as environments on the CPU would tell
+    first_on_cpu = rollout.first[1:].cpu()  # as environments on the CPU would tell
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with trainer.cuda_streams.main():
-            schedule.begin(rollout.all_frames, rollout.actions, rollout.all_first, first_here, rollout.log_policy)
+            schedule.begin(rollout.all_frames, rollout.actions, rollout.all_first, first_on_cpu, rollout.log_policy)
             schedule.work(3)
             schedule.work(1)
             schedule.finish()

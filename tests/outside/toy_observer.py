@@ -35,12 +35,12 @@ class StepCounter(Observer):
         self.settings = context.settings
         self.age = torch.zeros(context.world.n_envs, device=context.world.device)
         self.episodes = torch.zeros((), device=context.world.device)
+        self.unit = torch.tensor([self.settings.per_step, 1.0], device=context.world.device)
 
     def advance(self, seen: Seen) -> Fields:
         age = torch.where(seen.first, 0.0, self.age[seen.envs] + 1)
         self.age.index_copy_(0, seen.envs, age)
-        unit = torch.tensor([self.settings.per_step, 1.0], device=age.device)
-        return {"age": age[:, None] * unit, "phase": age.long() % self.settings.n_skills}
+        return {"age": age[:, None] * self.unit, "phase": age.long() % self.settings.n_skills}
 
     def changed(self) -> list[Tensor]:
         return [self.age]

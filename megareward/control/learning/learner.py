@@ -45,7 +45,7 @@ class ControlLearner:
         self._gradient_step = CapturedFunction(
             self._one_gradient_step,
             enabled=True,
-            unchanged=lambda: [*training_state(self.optimiser), *models.modules.buffers()],
+            restores=lambda: [*training_state(self.optimiser), *models.modules.buffers()],
         )
 
     def update(
@@ -71,12 +71,12 @@ class ControlLearner:
         frames: UInt8[Tensor, "L N px_h px_w"],
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
-        first_here: Bool[Tensor, "T N"] | None = None,
+        first_on_cpu: Bool[Tensor, "T N"] | None = None,
         log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> PendingUpdate:
-        """Like `update`, but the gradient steps are left to the caller. `first_here`: the newest T rows of `first`, if
-        they are known on the CPU."""
-        self.replay.add(frames, actions, first, log_policy, first_here)
+        """Like `update`, but the gradient steps are left to the caller. `first_on_cpu`: the newest T rows of `first`,
+        if they are known there."""
+        self.replay.add(frames, actions, first, log_policy, first_on_cpu)
         shown = frames[-len(actions) - 1 :].flatten(0, 1)
         self.models.normaliser.observe(shown)
         self.models.background.observe(shown)
@@ -88,7 +88,7 @@ class ControlLearner:
     def train_step(self, batch: Transitions) -> Metrics:
         """One gradient step of both models, which share no parameter. Returns what is worth logging."""
         self.models.modules.train()
-        self.models.changed()
+        self.models.invalidate()
         randomness = self.draw_randomness(len(batch.actions), self.noise)
         if not (self.captures_steps and len(batch.actions) == self.config.batch):
             names, values = self._learn_from(batch, randomness)

@@ -22,9 +22,9 @@ class PendingUpdate:
         self.n_used = 0
         self._steps: list[Metrics] = []
 
-    def work(self, moments_left: int = 1) -> None:
+    def work(self, steps_left: int = 1) -> None:
         """This moment's share of the steps, if as many moments are left for all of them; at the last one, the rest."""
-        for _ in range(-(-len(self.left) // moments_left)):
+        for _ in range(-(-len(self.left) // steps_left)):
             batch = self.left.popleft()
             self._steps.append(self.train(batch))
             self.n_used += len(batch)

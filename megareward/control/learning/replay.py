@@ -57,7 +57,7 @@ class StoredRollout(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Every real transition of all kept rollouts, by number: a batch is looked up without a word to the host."""
+    """Every real transition of all kept rollouts, by number: a batch is looked up without a host sync."""
 
     frames: UInt8[Tensor, "F px_h px_w"]
     pictures: Int[Tensor, "M K_plus_1"]
@@ -80,9 +80,9 @@ class ReplayBuffer:
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
         log_policy: Float[Tensor, "T N A"] | None = None,
-        first_here: Bool[Tensor, "T N"] | None = None,
+        first_on_cpu: Bool[Tensor, "T N"] | None = None,
     ) -> None:
-        """Copies, so that the caller may write over its buffers. `first_here`: see `StoredRollout.real`. Without
+        """Copies, so that the caller may write over its buffers. `first_on_cpu`: see `StoredRollout.real`. Without
         `log_policy` all actions were equally likely."""
         if len(frames) <= len(actions) or len(first) != len(frames):
             raise UsageError(
@@ -90,14 +90,14 @@ class ReplayBuffer:
                 "give one frame more than actions (plus history), and a flag for each frame."
             )
         log_policy = self._all_alike(actions) if log_policy is None else log_policy.clone()
-        self._append(StoredRollout(frames.clone(), actions.clone(), first.clone(), log_policy), first_here)
+        self._append(StoredRollout(frames.clone(), actions.clone(), first.clone(), log_policy), first_on_cpu)
 
     def _all_alike(self, actions: Int[Tensor, "T N"]) -> Float[Tensor, "T N A"]:
         return torch.zeros(*actions.shape, self.n_actions, device=actions.device)
 
-    def _append(self, rollout: StoredRollout, first_here: Bool[Tensor, "T N"] | None = None) -> None:
+    def _append(self, rollout: StoredRollout, first_on_cpu: Bool[Tensor, "T N"] | None = None) -> None:
         self.rollouts.append(rollout)
-        self._rows.append(rollout.real(first_here))
+        self._rows.append(rollout.real(first_on_cpu))
         self._table = None
 
     def draw(self, fraction: float, generator: torch.Generator) -> Int[Tensor, "M"]:

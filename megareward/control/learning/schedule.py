@@ -41,28 +41,28 @@ class Schedule:
         frames: UInt8[Tensor, "L N px_h px_w"],
         actions: Int[Tensor, "T N"],
         first: Bool[Tensor, "L N"],
-        first_here: Bool[Tensor, "T N"] | None = None,
+        first_on_cpu: Bool[Tensor, "T N"] | None = None,
         log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> Metrics:
         """A rollout is over. Returns the metrics of the newest update that is: this one, or with overlap the last."""
         if self.lagged is None:
-            metrics = self.learner.begin_update(frames, actions, first, first_here, log_policy).finish()
+            metrics = self.learner.begin_update(frames, actions, first, first_on_cpu, log_policy).finish()
             self.learner.models.modules.eval()
             return metrics
         metrics = self.finish()
         with torch.no_grad():
             self.lagged.copy_from(self.learner.models)
         # The rollout is copied before the next frame comes.
-        self._pending = self.learner.begin_update(frames, actions, first, first_here, log_policy)
+        self._pending = self.learner.begin_update(frames, actions, first, first_on_cpu, log_policy)
         if self._worker is not None:
             self._under_way = self._worker.submit(self._pending.finish)
         return metrics
 
-    def work(self, moments_left: int) -> None:
+    def work(self, steps_left: int) -> None:
         """Time for some gradient steps, which comes as many times until the rollout is over."""
         if self._pending is not None and self._under_way is None:
             with self.cuda_streams.side(), torch.enable_grad():  # whoever plays has no need of gradients
-                self._pending.work(moments_left)
+                self._pending.work(steps_left)
 
     def finish(self) -> Metrics:
         """Take the steps that are left. Whatever is launched afterwards sees the result."""

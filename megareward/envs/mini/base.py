@@ -40,6 +40,8 @@ class Progress(NamedTuple):
     """Steps of flashing left until a life is lost; 0 while alive."""
     over: Bool[Tensor, "N"]
     """The episode ended with the last frame: the next step opens a new one."""
+    lost: Bool[Tensor, "N"]
+    """A life was lost with the last frame, which counts as an end: the next frame is a `first`, though play goes on."""
 
 
 class Outcome(NamedTuple):
@@ -113,7 +115,7 @@ class MiniGame(ABC, Generic[State]):
     def reset(self, seed: int) -> Step:
         key = environment_keys(seed, self.n_envs, self.device)
         zeros, no = torch.zeros_like(key), torch.zeros_like(key, dtype=torch.bool)
-        self.progress = Progress(key, zeros, zeros, zeros + self.config.starting_lives, zeros, no)
+        self.progress = Progress(key, zeros, zeros, zeros + self.config.starting_lives, zeros, no, no)
         self.game = self.begin(self._random.draw(key, zeros))
         self._pending: Step | None = None
         return Step(self.frames(), zeros.float(), terminated=no, truncated=no, first=~no, episode_over=no)
@@ -164,13 +166,14 @@ class MiniGame(ABC, Generic[State]):
         game_over = (lives == 0) | (outcome.won & playing)
         truncated = (steps >= config.max_steps) & ~game_over
         over = game_over | truncated
-        self.progress = Progress(before.key, clock, steps, lives, dying, over)
+        lost = life_lost & ~over & config.life_loss_is_terminal
+        self.progress = Progress(before.key, clock, steps, lives, dying, over, lost)
         return Step(
             frames=self.frames(),
             rewards=outcome.rewards * playing,
             terminated=game_over | life_lost if config.life_loss_is_terminal else game_over,
             truncated=truncated,
-            first=first,
+            first=first | before.lost,
             episode_over=over,
         )
 

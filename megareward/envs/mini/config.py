@@ -27,7 +27,8 @@ class MiniConfig(EnvConfig):
     moving_camera: bool = False
     """Shift the whole picture by half of the player's distance from the middle. Source: ours, after scrolling games."""
     life_loss_is_terminal: bool = False
-    """Report `terminated` when a life is lost although the game goes on (see envs/interface.py). Source: ours."""
+    """Report `terminated` when a life is lost although the game goes on, and `first` at the next frame (see
+    envs/interface.py). Source: ours."""
 
     def __post_init__(self) -> None:
         if not SMALLEST_SIZE <= self.size <= LARGEST_SIZE:

@@ -12,7 +12,7 @@ from megareward.envs.games import atari_games
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record, read_records
-from megareward.training.config import TrainConfig, create_run
+from megareward.training.config import TrainConfig, create_run, to_dict
 
 
 def finished_run(path: Path, scores: list[float], *, commit: str | None = "0123456789abcdef", **config) -> Path:
@@ -84,7 +84,8 @@ def test_the_table_averages_over_seeds_and_shows_published_scores_beside(tmp_pat
 
 def test_a_method_of_the_paper_stands_beside_the_papers_number_for_it(tmp_path):
     record = add_run(finished_run(tmp_path / "run", [1.0] * 2), tmp_path / "ledger")
-    rnd = replace(Record.read(record), method="rnd")
+    found = Record.read(record)
+    rnd = replace(found, method="rnd", config=to_dict(TrainConfig("rnd", "pong", frames=found.config["frames"])))
     assert table([rnd]).splitlines()[1].split()[-1] == f"{published_score('paper/rnd', 'pong'):g}"
 
 

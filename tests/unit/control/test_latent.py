@@ -62,7 +62,7 @@ def test_lemma_1_the_recursion_equals_the_sum_over_all_past_actions(steps, n_env
 def test_without_options_a_step_is_equation_10_bit_for_bit():
     direct, relation = random_attention(N, HW, seed=0), random_attention(N, HW, HW, seed=1)
     g, config = random_attention(N, HW, seed=2), LatentConfig(rho=0.9, reward="difference", **AS_PRINTED)
-    assert torch.equal(step(direct, relation, g, config).g, accumulate(direct, relation, g, 0.9))
+    assert torch.equal(step(direct, relation, g, config).g, accumulate(direct, chain(relation, g), 0.9))
 
 
 def test_equation_5_as_loops():
@@ -87,9 +87,9 @@ def test_control_moves_from_paddle_to_ball_when_the_ball_relies_on_the_paddle():
     apart = torch.eye(3)[None]
     touching = apart.clone()
     touching[0, ball] = torch.tensor([1.0, 0.0, 0.0])
-    g = accumulate(direct, apart, torch.zeros(1, 3), rho=0.9)
+    g = accumulate(direct, chain(apart, torch.zeros(1, 3)), rho=0.9)
     assert g.tolist() == [[1.0, 0.0, 0.0]]
-    g = accumulate(direct, touching, g, rho=0.9)
+    g = accumulate(direct, chain(touching, g), rho=0.9)
     assert g[0, paddle].item() == pytest.approx(1.9)
     assert g[0, ball].item() == pytest.approx(0.9)
 
@@ -133,7 +133,7 @@ def test_the_rewards_of_equation_11_add_up_to_the_final_control():
     direct, relation = random_attention(T, N, HW, seed=0), random_attention(T, N, HW, HW, seed=1)
     g, total = torch.zeros(N, HW, dtype=torch.float64), torch.zeros(N, dtype=torch.float64)
     for t in range(T):
-        g_new = accumulate(direct[t], relation[t], g, 0.9)
+        g_new = accumulate(direct[t], chain(relation[t], g), 0.9)
         total += mega_reward(g_new, g)
         g = g_new
     torch.testing.assert_close(total, g.sum(-1))
@@ -144,7 +144,7 @@ def test_without_relations_equation_11_pays_the_same_whatever_the_agent_controls
     relation = torch.eye(HW, dtype=torch.float64).expand(N, HW, HW)
     g = torch.zeros(N, HW, dtype=torch.float64)
     for t in range(T):
-        g_new = accumulate(random_attention(N, HW, seed=t, sharpness=9), relation, g, 0.9)
+        g_new = accumulate(random_attention(N, HW, seed=t, sharpness=9), chain(relation, g), 0.9)
         torch.testing.assert_close(mega_reward(g_new, g), torch.full((N,), 0.9**t, dtype=torch.float64))
         g = g_new
 

@@ -25,9 +25,9 @@ def pending_update(n_batches: int) -> tuple[PendingUpdate, list[int]]:
 def test_the_steps_are_spread_over_the_moments_and_none_is_left_after_the_last(n_batches, shares):
     pending, taken = pending_update(n_batches)
     counts = []
-    for moments_left in (4, 3, 2, 1):
+    for steps_left in (4, 3, 2, 1):
         before = len(taken)
-        pending.work(moments_left)
+        pending.work(steps_left)
         counts.append(len(taken) - before)
     assert counts == shares
     assert taken == list(range(n_batches))

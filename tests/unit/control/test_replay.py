@@ -91,7 +91,7 @@ def test_flags_that_the_host_knows_already_give_the_same_transitions():
     r = rollout(first_at=[(4, 1), (7, 2)])
     without, given = ReplayBuffer(size=1, stack=2), ReplayBuffer(size=1, stack=2)
     without.add(*r)
-    given.add(*r, first_here=r.first[P + 1 :].clone())
+    given.add(*r, first_on_cpu=r.first[P + 1 :].clone())
     assert all(torch.equal(one, two) for one, two in zip(without.table(), given.table(), strict=True))
 
 

@@ -39,8 +39,8 @@ def test_the_lagged_copy_is_one_rollout_behind_and_the_learner_learns_the_same_a
         metrics = overlapping.begin(*rollout(number))
         assert not changed(judging, overlapping.lagged.modules.state_dict())
         assert {name: value.item() for name, value in metrics.items()} == metrics_before  # of the rollout before
-        for moments_left in (3, 2, 1):
-            overlapping.work(moments_left)
+        for steps_left in (3, 2, 1):
+            overlapping.work(steps_left)
             assert not changed(judging, overlapping.lagged.modules.state_dict())
         metrics_before = plain.update(*rollout(number))
     overlapping.finish()

@@ -23,7 +23,7 @@ def test_every_run_of_every_experiment_has_a_name_of_its_own():
         assert (
             len({cell.name for cell in cells})
             == len(cells)
-            == experiment.seeds * len(experiment.rows) * len(experiment.columns)
+            == sum(experiment.seeds_of.get(row, experiment.seeds) for row in experiment.rows) * len(experiment.columns)
         )
 
 

@@ -29,7 +29,7 @@ def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame(ch
             assert control.direct.abs().sum() == control.g.abs().sum() == control.mega_reward.abs().sum() == 0
             continue
         assert control.relation is not None
-        expected = accumulate((control.direct - chance).clamp(min=0), control.relation, g, 0.9)
+        expected = accumulate((control.direct - chance).clamp(min=0), chain(control.relation, g), 0.9)
         if t == 3:
             assert (control.g[2] == 0).all()
             assert control.mega_reward[2] == 0

@@ -204,10 +204,10 @@ def test_every_hash_has_a_bucket_and_close_hashes_have_far_buckets():
     assert len(buckets.unique()) == len(hashes)
 
 
-def test_the_stream_is_not_episodic_and_the_settings_are_checked():
+def test_the_stream_follows_the_rule_for_death_and_the_settings_are_checked():
     for kind, counter in (("phi-eb", PhiEB), ("simhash", SimHash)):
         [(stream, reward)] = METHODS["count"].build(CountConfig(kind=kind), world())
         assert isinstance(reward, counter)
-        assert stream == RewardStream("count", discount=0.99, episodic=False, normalise=True)
+        assert stream == RewardStream("count", discount=0.99, episodic=True, normalise=True)
     with pytest.raises(UsageError, match="bits is 65; use 1 to 64"):
         CountConfig(bits=65)

@@ -126,8 +126,8 @@ def test_the_scaling_of_frames_is_fixed_after_the_first_ones():
     assert torch.equal(means[1], means[2])
 
 
-def test_the_stream_is_not_episodic_and_is_scaled():
+def test_the_stream_follows_the_rule_for_death_and_is_scaled():
     [(stream, _)] = METHODS["curiosity"].build(CuriosityConfig(), world())
-    assert stream == RewardStream("curiosity", discount=0.99, episodic=False, normalise=True)
+    assert stream == RewardStream("curiosity", discount=0.99, episodic=True, normalise=True)
     with pytest.raises(UsageError, match="epochs is 0"):
         CuriosityConfig(epochs=0)

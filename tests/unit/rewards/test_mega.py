@@ -63,11 +63,22 @@ def test_without_the_control_observer_there_is_no_mega_reward():
         Mega(True).compute(replace(noise(), fields={}))
 
 
-def test_mega_needs_the_control_observer_never_the_score_and_is_episodic():
+def test_mega_needs_the_control_observer_never_the_score_and_follows_the_rule_for_death():
     method = METHODS["mega"]
     assert "control" in method.observers
     assert not method.uses_score
     [(stream, _)] = method.build(MegaConfig(), world())
     assert (stream.name, stream.discount, stream.episodic, stream.normalise) == ("mega", 0.99, True, True)
-    [(stream, _)] = method.build(MegaConfig(discount=0.9, episodic=False, normalise=False), world())
+    [(stream, _)] = method.build(MegaConfig(discount=0.9, episodic="no", normalise=False), world())
     assert (stream.discount, stream.episodic, stream.normalise) == (0.9, False, False)
+
+
+@pytest.mark.parametrize("rule", [True, False])
+@pytest.mark.parametrize("own", ["rule", "yes", "no"])
+@pytest.mark.parametrize("takes", [True, False])
+def test_the_end_takes_all_only_where_ends_count(rule, own, takes):
+    config = MegaConfig(end_takes_all=takes, episodic=own)
+    [(stream, reward)] = METHODS["mega"].build(config, replace(world(), episodic=rule))
+    ends_count = rule if own == "rule" else own == "yes"
+    assert stream.episodic == ends_count
+    assert reward.end_takes_all == (takes and ends_count)

@@ -143,6 +143,6 @@ def test_only_the_share_asked_for_is_learnt_from():
     assert len(RESETS) == 3
 
 
-def test_the_stream_is_not_episodic_and_is_scaled():
+def test_the_stream_follows_the_rule_for_death_and_is_scaled():
     [(stream, _)] = METHODS["rnd"].build(RndConfig(), world())
-    assert stream == RewardStream("rnd", discount=0.99, episodic=False, normalise=True)
+    assert stream == RewardStream("rnd", discount=0.99, episodic=True, normalise=True)

@@ -1,0 +1,24 @@
+"""Survival only: -1 at every end of an episode and nothing else. The control that stands in every table.
+
+A reward that goes on while the agent lives, whatever it is made of, teaches to stay alive, and in many games that alone
+scores. Where ends do not count (`--no-episodic`) there is nothing to survive, and this agent earns nothing.
+"""
+
+from megareward.rewards.interface import RewardTerm, Stateless
+from megareward.rewards.settings import AliveConfig
+from megareward.rollout import Recorded
+from megareward.types import Float, Tensor
+from megareward.world import World
+
+
+class Alive(Stateless):
+    def __init__(self, ends_count: bool) -> None:
+        self.ends_count = ends_count
+
+    def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
+        return -(recorded.terminated[1:] & self.ends_count).float()
+
+
+def build(config: AliveConfig, world: World) -> list[RewardTerm]:
+    stream = config.stream("alive", world.episodic)
+    return [RewardTerm(stream, Alive(stream.episodic))]

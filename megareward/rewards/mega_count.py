@@ -1,0 +1,54 @@
+"""Mega-reward's computation replaced by a count bonus on g: the paper's second ablation.
+
+As in the released code: g is scaled to [0, 1] over its cells, each cell gets one of four levels, and a pattern of
+levels pays 1 / sqrt(how often it was seen). Patterns are counted in a fixed number of buckets; two may share one.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from megareward.rewards.interface import RewardTerm
+from megareward.rewards.settings import MegaConfig
+from megareward.rollout import Recorded
+from megareward.state import State
+from megareward.types import Float, Int, Tensor
+from megareward.world import World
+
+LEVELS = 4
+BUCKETS = 2**20
+
+
+class CountedMaps:
+    """All environments share the counts."""
+
+    def __init__(self, world: World) -> None:
+        self.visits = torch.zeros(BUCKETS, dtype=torch.int64, device=world.device)
+
+    def buckets(self, g: Float[Tensor, "T N HW"]) -> Int[Tensor, "T N"]:
+        low, high = g.amin(-1, keepdim=True), g.amax(-1, keepdim=True)
+        scaled = (g - low) / (high - low).clamp(min=1e-8)
+        levels = (scaled * LEVELS).long().clamp(max=LEVELS - 1)  # (T, N, HW)
+        code = torch.zeros_like(levels[..., 0])
+        for cell in levels.unbind(-1):  # a polynomial hash; int64 wraps around
+            code = code * 6364136223846793005 + cell + 1442695040888963407
+        return (code >> 33) % BUCKETS
+
+    def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
+        """This visit counts, so a new pattern pays 1."""
+        return (self.visits[self.buckets(recorded.fields["g"][1:])] + 1).float().rsqrt()
+
+    def update(self, recorded: Recorded) -> dict[str, Tensor]:
+        buckets, real = self.buckets(recorded.fields["g"][1:]).flatten(), recorded.real.flatten()
+        self.visits.index_add_(0, buckets, real.to(self.visits.dtype))  # a reset visits nothing
+        return {"patterns": (self.visits > 0).sum()}
+
+    def state_dict(self) -> State:
+        return {"visits": self.visits.clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.visits.copy_(state["visits"])
+
+
+def build(config: MegaConfig, world: World) -> list[RewardTerm]:
+    return [RewardTerm(config.stream("mega-count", world.episodic), CountedMaps(world))]
