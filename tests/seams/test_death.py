@@ -18,8 +18,6 @@ from tests.seams.test_flip import assert_nothing_but_the_score_changed
 
 CPU = torch.device("cpu")
 LEARNING = [name for name in EVERY if name not in ("random", "frame-change")]  # the latter is never episodic
-    name for name in EVERY if name not in ("random", "frame-change")
-]  # the last is a test's own, never episodic
 LIVES = BreakoutConfig(lives=3, max_steps=60, life_loss_is_terminal=True)
 
 
