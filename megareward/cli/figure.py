@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import tyro
 
-from megareward.cli.parsing import Device, parse, warn
+from megareward.cli.parsing import parse
+from megareward.cli.play_options import PlayOptions
 from megareward.errors import UsageError, suggestion
-from megareward.progress import Bar
 
 USAGE = """usage: megareward figure NAME [OPTIONS]
 
@@ -18,8 +17,8 @@ curves [RECORD...]     score against frames for recorded runs, beside published 
 `megareward figure NAME --help` explains one."""
 
 
-@dataclass(frozen=True)
-class CaseStudyArgs:
+@dataclass(frozen=True, kw_only=True)
+class CaseStudyArgs(PlayOptions):
     """Draw the paper's case study for a run, as PNG and PDF: frames, direct control, g, reward."""
 
     run: Path
@@ -32,15 +31,6 @@ class CaseStudyArgs:
     """Steps between two frames; each bar shows what was earned since the frame before."""
     start: int | None = None
     """First step. [default: where most is earned]"""
-    steps: int = 1000
-    """Decisions to record, from which the moment is chosen."""
-    policy: Literal["trained", "random"] = "trained"
-    """Who plays."""
-    audited: bool = False
-    """Choose from the episodes of `megareward audit RUN --policy POLICY`; the truth gets rows of its own."""
-    greedy: bool = False
-    seed: int = 1
-    device: Device = "auto"
 
 
 @dataclass(frozen=True)
@@ -57,21 +47,9 @@ class CurvesArgs:
 
 def draw_case_study(words: list[str]) -> list[Path]:
     args: CaseStudyArgs = parse(CaseStudyArgs, words, "figure case-study")
-    from megareward.training.run import pick_device
     from megareward.viewer.figure import case_study
-    from megareward.viewer.watch import record
 
-    recording = record(
-        args.run,
-        steps=args.steps,
-        policy=args.policy,
-        audited=args.audited,
-        greedy=args.greedy,
-        seed=args.seed,
-        device=pick_device(args.device),
-        warn=warn,
-        progress=Bar("steps played"),
-    )
+    recording = args.recording(args.run)
     out = args.out or args.run / "case-study"
     return case_study(recording, out, columns=args.columns, every=args.every, start=args.start)
 

@@ -81,6 +81,7 @@ def make(
         raise UsageError(f"preset is {preset!r}; use auto, plain, mini, paper or released.")
     if control is None and preset != "plain":
         maps = getattr(control_presets, preset)(maps)
+    maps = dataclasses.replace(maps, latent=dataclasses.replace(maps.latent, **spec.latent))
     if preset == "mini" and "learning_rate" in _fields(spec):
         settings = {"learning_rate": 1e-3, **settings}  # as in our own training
     if maps.oracle.lags:

@@ -96,7 +96,8 @@ def test_every_autoreset_mode_and_our_own_loop_pay_each_transition_the_same(meth
     loop, learnt = own_loop(method, 40, NO_ANCHOR, reels, **raw), learnt_by(trained(method, NO_ANCHOR))
     load(learnt, loop.rewards, loop.observers["control"].models if "control" in loop.observers else None)
     own = by_transition(loop.iterate().numpy(), loop.rollout.recorded().real.numpy())
-    assert all(len(set(rewards)) > 1 for rewards in own)
+    if method != "mega-count":  # on noise every pattern is new
+        assert all(len(set(rewards)) > 1 for rewards in own)
     for mode in AutoresetMode:
         autoreset = "next_step" if mode is AutoresetMode.NEXT_STEP else "same_step"
         reward = make(method, NO_ANCHOR, autoreset=autoreset, **raw)

@@ -1,0 +1,39 @@
+"""What `watch` and `figure case-study` share: how a game is played and recorded before it is shown."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from megareward.cli.parsing import Device, warn
+from megareward.progress import Bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions:
+    steps: int = 1000
+    """Decisions to record; games follow each other."""
+    policy: Literal["trained", "random"] = "trained"
+    """Who plays; the control models are the run's own in both cases."""
+    audited: bool = False
+    """Show the episodes of `megareward audit RUN --policy POLICY` and their truth instead of playing new ones."""
+    greedy: bool = False
+    """Take the likeliest action instead of drawing one."""
+    seed: int = 1
+    device: Device = "auto"
+
+    def recording(self, run: Path) -> Any:
+        """Play with the newest checkpoint of a run."""
+        from megareward.training.run import pick_device
+        from megareward.viewer.watch import record
+
+        return record(
+            run,
+            steps=self.steps,
+            policy=self.policy,
+            audited=self.audited,
+            greedy=self.greedy,
+            seed=self.seed,
+            device=pick_device(self.device),
+            warn=warn,
+            progress=Bar("steps played"),
+        )
