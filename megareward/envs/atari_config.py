@@ -9,8 +9,8 @@ from megareward.errors import UsageError
 
 @dataclass(frozen=True)
 class AtariConfig(EnvConfig):
-    """One protocol for every game. The defaults are the released code's, DeepMind's wrappers without sticky actions; the
-    paper does not say."""
+    """One protocol for every game. The defaults are the released code's, DeepMind's wrappers without sticky actions;
+    the paper does not say."""
 
     sticky: float = 0.0
     """Probability that an emulator frame repeats the previous action instead of the new one. 0 as in the authors'
