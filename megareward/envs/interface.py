@@ -17,7 +17,7 @@ real exactly if `first` is False at t+1. Only real transitions train a model, en
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 
@@ -38,7 +38,6 @@ class Step:
     episode_over: Bool[Tensor, "N"]
 
 
-@runtime_checkable
 class BatchedEnv(Protocol):
     """N copies of one game, stepped together. `send` and `recv` are apart so that work can be done in between."""
 

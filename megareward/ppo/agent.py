@@ -1,7 +1,7 @@
 """The agent: a policy, one value head per reward stream, and PPO. It never learns whether a reward is intrinsic."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 
@@ -21,7 +21,6 @@ CARRIED_OVER = ("trunk", "action_head")
 """Parts of a policy that another run can start from; value heads belong to rewards, and those are others."""
 
 
-@runtime_checkable
 class Agent(Protocol):
     """Whoever acts, as the collector and the loop see it."""
 

@@ -5,7 +5,7 @@ Masking resets, scaling and learning in the right order happen once, in `ScaledR
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import torch
 
@@ -16,7 +16,6 @@ from megareward.statistics.return_scale import ReturnScale
 from megareward.types import Float, Tensor
 
 
-@runtime_checkable
 class Reward(Protocol):
     """Computing has no side effects; learning is apart; everything learnt is in the state."""
 
