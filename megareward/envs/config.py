@@ -51,7 +51,7 @@ class Game:
     """How many actions it has by default (in Atari: how many of the joystick's 18 do something); None if unknown."""
     score: Literal["box", "not shown", "unknown"] = "unknown"
     """`box`: the score can be painted out. `not shown`: nothing to paint. `unknown`: nobody has measured."""
-    preset: str = "plain"
+    preset: str = "default"
     """What the training preset `auto` means for this game."""
     branching: Literal["online", "replay", "none"] = "none"
     """How other actions can be tried from the same state (`megareward.counterfactual`): `online`, while the game is

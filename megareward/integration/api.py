@@ -28,7 +28,7 @@ from megareward.rewards import METHODS, Method, find_method
 from megareward.world import World
 
 Autoreset = Literal["same_step", "next_step"]
-Preset = Literal["auto", "plain", "mini", "paper", "released"]
+Preset = Literal["auto", "default", "mini", "paper", "released"]
 SMALL = 64
 """Pixels of the shorter side below which a frame is that of a mini game."""
 
@@ -53,7 +53,7 @@ def make(
 
     autoreset       same_step: every step is a transition and next_observations hold true last frames. next_step: the
                     step after an end is a reset. See `integration.steps`.
-    preset          Sizes and rates of the models. auto: `mini` below 64 pixels, else `plain`, as in our own training.
+    preset          Sizes and rates of the models. auto: `mini` below 64 pixels, else `default`, as in our own training.
     control         Settings of the control models, used as they are; `preset` then only concerns the method.
     tracks_control  True gives any method a control map, to feed g to a policy. None: if the method is made of it.
     stack, resize   Frames in an observation, where that is ambiguous; pixels to bring a frame to. See `observations`.
@@ -76,10 +76,10 @@ def make(
     maps = control or ControlConfig()  # presets leave the grid alone
     reader = FrameReader(observation_space, (maps.H, maps.W) if tracks else None, stack, resize)
     if preset == "auto":
-        preset = "mini" if min(reader.frame_shape) < SMALL else "plain"
-    if preset not in ("plain", "mini", "paper", "released"):
-        raise UsageError(f"preset is {preset!r}; use auto, plain, mini, paper or released.")
-    if control is None and preset != "plain":
+        preset = "mini" if min(reader.frame_shape) < SMALL else "default"
+    if preset not in ("default", "mini", "paper", "released"):
+        raise UsageError(f"preset is {preset!r}; use auto, default, mini, paper or released.")
+    if control is None and preset != "default":
         maps = getattr(control_presets, preset)(maps)
     maps = dataclasses.replace(maps, latent=dataclasses.replace(maps.latent, **spec.latent))
     if preset == "mini" and "learning_rate" in _fields(spec):

@@ -47,7 +47,7 @@ def without_loss_at_the_end(reward: Any) -> Any:
     return replace(reward, end_takes_all=False) if isinstance(reward, MegaConfig) else reward
 
 
-def plain(config: TrainConfig) -> TrainConfig:
+def default(config: TrainConfig) -> TrainConfig:
     """The default for Atari: the paper's PPO, with the control models' settings that measured best."""
     return config
 
@@ -102,11 +102,11 @@ def without_fast_paths(config: TrainConfig) -> TrainConfig:
     )
 
 
-PRESETS = {"plain": plain, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
+PRESETS = {"default": default, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
 
 
 def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
-    """Apply a named preset; `auto` is `mini` for mini games and `plain` for Atari."""
+    """Apply a named preset; `auto` is `mini` for mini games and `default` for Atari."""
     if preset == "auto":
         preset = config.game_row.preset
     if preset not in PRESETS:

@@ -244,7 +244,7 @@ def settings_for(method: str, control: ControlConfig = CONTROL, **settings: Any)
     tracks = not METHODS[method].uses_score
     return {
         "seed": SEED,
-        "preset": "plain",
+        "preset": "default",
         "control": control,
         "tracks_control": tracks,
         **SMALL.get(method, {}),
