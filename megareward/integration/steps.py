@@ -26,52 +26,36 @@ from megareward.rollout import Recorded
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 
-class UserStep(NamedTuple):
-    """One step of N environments. HW is 0 where no control is tracked."""
-
-    before: UInt8[Tensor, "N px_h px_w"]
-    after: UInt8[Tensor, "N px_h px_w"]
-    actions: Int[Tensor, "N"]
-    rewards: Float[Tensor, "N"]
-    terminated: Bool[Tensor, "N"]
-    truncated: Bool[Tensor, "N"]
-    opens: Bool[Tensor, "N"]
-    """`before` opens an episode and is not `after` of the step before."""
-    first_before: Bool[Tensor, "N"]
-    """`before` is the first frame of an episode."""
-    first_after: Bool[Tensor, "N"]
-    """`after` is: this step was a reset, and no transition."""
-    direct_before: Float[Tensor, "N HW"]
-    direct_after: Float[Tensor, "N HW"]
-    g_before: Float[Tensor, "N HW"]
-    g_after: Float[Tensor, "N HW"]
-    mega_reward: Float[Tensor, "N"]
-
-
 class UserSteps(NamedTuple):
-    """T of them: the fields of `UserStep`, each with a leading axis of time."""
+    """Steps of N environments: T of them, with the axes *B = (T, N), or one, with *B = (N,). HW is 0 where no control
+    is tracked."""
 
-    before: UInt8[Tensor, "T N px_h px_w"]
-    after: UInt8[Tensor, "T N px_h px_w"]
-    actions: Int[Tensor, "T N"]
-    rewards: Float[Tensor, "T N"]
-    terminated: Bool[Tensor, "T N"]
-    truncated: Bool[Tensor, "T N"]
-    opens: Bool[Tensor, "T N"]
-    first_before: Bool[Tensor, "T N"]
-    first_after: Bool[Tensor, "T N"]
-    direct_before: Float[Tensor, "T N HW"]
-    direct_after: Float[Tensor, "T N HW"]
-    g_before: Float[Tensor, "T N HW"]
-    g_after: Float[Tensor, "T N HW"]
-    mega_reward: Float[Tensor, "T N"]
+    before: UInt8[Tensor, "*B px_h px_w"]
+    after: UInt8[Tensor, "*B px_h px_w"]
+    actions: Int[Tensor, "*B"]
+    rewards: Float[Tensor, "*B"]
+    terminated: Bool[Tensor, "*B"]
+    truncated: Bool[Tensor, "*B"]
+    opens: Bool[Tensor, "*B"]
+    """`before` opens an episode and is not `after` of the step before."""
+    first_before: Bool[Tensor, "*B"]
+    """`before` is the first frame of an episode."""
+    first_after: Bool[Tensor, "*B"]
+    """`after` is: this step was a reset, and no transition."""
+    direct_before: Float[Tensor, "*B HW"]
+    direct_after: Float[Tensor, "*B HW"]
+    g_before: Float[Tensor, "*B HW"]
+    g_after: Float[Tensor, "*B HW"]
+    mega_reward: Float[Tensor, "*B"]
 
     @classmethod
-    def of(cls, steps: Sequence[UserStep]) -> "UserSteps":
+    def of(cls, steps: Sequence["UserSteps"]) -> "UserSteps":
+        """Single steps, joined along time."""
         return cls(*(torch.stack(field) for field in zip(*steps, strict=True)))
 
-    def each(self) -> list[UserStep]:
-        return [UserStep(*fields) for fields in zip(*self, strict=True)]
+    def each(self) -> list["UserSteps"]:
+        """The single steps again."""
+        return [UserSteps(*fields) for fields in zip(*self, strict=True)]
 
 
 class Start(NamedTuple):

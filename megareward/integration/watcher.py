@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 
 from megareward.errors import UsageError
-from megareward.integration.steps import Start, UserStep, UserSteps
+from megareward.integration.steps import Start, UserSteps
 from megareward.observers.tracker import ControlTracker
 from megareward.stacking import pushed
 from megareward.state import part
@@ -42,7 +42,7 @@ class Watcher:
     ) -> None:
         self.n_envs, self.device, self.next_step, self.tracker = n_envs, device, next_step, tracker
         HW, self.P = (tracker.g.shape[1], tracker.last.shape[1] - 1) if tracker else (0, 0)
-        self.steps: list[UserStep] = []
+        self.steps: list[UserSteps] = []
         no = torch.zeros(n_envs, dtype=torch.bool)
         # Who is where; on the CPU, where flags come from.
         self.opens = ~no
@@ -93,7 +93,7 @@ class Watcher:
             self.start = self._here()
         after, actions = after.to(self.device), actions.to(self.device)
         control, mega_reward = self._track(after, actions, first_after)
-        step = UserStep(
+        step = UserSteps(
             before=self.frames,
             after=after,
             actions=actions,
@@ -109,7 +109,7 @@ class Watcher:
             g_after=control.g,
             mega_reward=mega_reward,
         )
-        self.steps.append(UserStep(*(x.to(self.device) for x in step)))
+        self.steps.append(UserSteps(*(x.to(self.device) for x in step)))
         self.frames, self.control, self.first = after, control, first_after
         self.ends = torch.stack([terminated, truncated])
         ended = terminated | truncated
