@@ -4,8 +4,8 @@
 
 Runs a few iterations of the run that `make play` trains, under PyTorch's profiler, on the CPU. Arithmetic is the time
 inside matrix products, convolutions, normalisation, activations, products of pairs and the optimiser, of the policy and
-of the control models as far as they judge (they learn in another thread, which is not counted); all the rest is Python,
-indexing, copies and the game. The profiler itself adds to the rest, so the true share is a little higher.
+of the control models as far as they make maps (they learn in another thread, which is not counted); all the rest is
+Python, indexing, copies and the game. The profiler itself adds to the rest, so the true share is a little higher.
 """
 
 import argparse

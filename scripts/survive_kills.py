@@ -57,7 +57,7 @@ def main() -> int:
     return 0
 
 
-def kill_repeatedly(run: Path, method: str, kills: int, dice: random.Random) -> int:
+def kill_repeatedly(run: Path, method: str, kills: int, rng: random.Random) -> int:
     """How many kills hit a process while it was saving."""
     print("kill  aimed at  process lived  died while  last line  newest checkpoint  intervals lost")
     hits = 0
@@ -70,10 +70,10 @@ def kill_repeatedly(run: Path, method: str, kills: int, dice: random.Random) -> 
         with training(run, method) as process:
             wait_until(saves_more_than(saved, run), process)  # it goes on from where it was
             aim = ("any time", "saving")[number % 2]
-            time.sleep(dice.uniform(0.0, 1.0))
+            time.sleep(rng.uniform(0.0, 1.0))
             if aim == "saving":
                 wait_until(lambda: is_saving(run), process, pause=0.0)
-                time.sleep(dice.choice([0.0, dice.uniform(0.0, 0.02)]))  # also late: renaming, forgetting the oldest
+                time.sleep(rng.choice([0.0, rng.uniform(0.0, 0.02)]))  # also late: renaming, forgetting the oldest
             kill(process)
         seconds = time.monotonic() - begun
         was_saving = is_saving(run)

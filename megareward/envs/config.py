@@ -45,8 +45,6 @@ class Game:
     make: str
     """What builds it, as `module:name`, imported only then. Called with (name, n_envs, config, hide_score=, device=,
     in_groups=), it returns a `BatchedEnv`."""
-    family: str
-    """Games that are played and reported alike: `mini`, `atari`, or a family of your own."""
     actions: int | None = None
     """How many actions it has by default (in Atari: how many of the joystick's 18 do something); None if unknown."""
     score: Literal["box", "not shown", "unknown"] = "unknown"

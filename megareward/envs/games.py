@@ -98,7 +98,6 @@ def _games() -> dict[str, Game]:
             title=title(rom),
             config=AtariConfig,
             make="megareward.envs.atari:make",
-            family="atari",
             actions=actions.get(rom),  # None if a newer ale-py brought the game
             score=score_masks.score_display(rom),
             branching="replay",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published, published_score
-from megareward.envs.games import resolve_game, title
+from megareward.envs.games import find_game
 from megareward.errors import UsageError
 from megareward.quantities import count
 from megareward.rewards import METHODS
@@ -32,7 +32,7 @@ def choose(records: list[Record], games: tuple[str, ...]) -> dict[str, list[Reco
         by_game.setdefault(record.game, []).append(record)
     if not by_game:
         raise UsageError("There is no record with a curve; `megareward results add RUN` makes one.")
-    wanted = [resolve_game(game) for game in games] or sorted(by_game)
+    wanted = [find_game(game).name for game in games] or sorted(by_game)
     for game in wanted:
         if game not in by_game:
             raise UsageError(f"No run on {game} is recorded; games with records: {', '.join(sorted(by_game))}.")
@@ -96,6 +96,8 @@ def _panel(axes: Any, game: str, records: list[Record]) -> None:
                 linewidth=1,
                 label=name if is_near else f"{name} (far off)",
             )
-    axes.set(xlabel="million frames", ylabel="mean score of the last 50 games", title=title(game), xlim=(0, None))
+    axes.set(
+        xlabel="million frames", ylabel="mean score of the last 50 games", title=find_game(game).title, xlim=(0, None)
+    )
     axes.legend(frameon=False, fontsize=7.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
     axes.spines[["top", "right"]].set_visible(False)

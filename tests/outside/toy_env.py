@@ -56,4 +56,4 @@ def make(
     return Dimmer(n_envs, config, device)
 
 
-ROW = Game("dimmer", "Dimmer", DimmerConfig, f"{__name__}:make", family="toy", actions=2, score="not shown")
+ROW = Game("dimmer", "Dimmer", DimmerConfig, f"{__name__}:make", actions=2, score="not shown")

@@ -40,4 +40,4 @@ def make(
     return ClockInTheCorner(make_env("mini-pong", n_envs, config, hide_score=hide_score, device=device))
 
 
-ROW = Game("pong-with-clock", "PongWithClock", PongConfig, f"{__name__}:make", family="toy", score="not shown")
+ROW = Game("pong-with-clock", "PongWithClock", PongConfig, f"{__name__}:make", score="not shown")

@@ -95,9 +95,7 @@ class DemonConfig(MiniConfig):
 
 def _game(name: str, title: str, config: type[MiniConfig], world: str, actions: int) -> Game:
     make = f"megareward.envs.mini.{world}.make"
-    return Game(
-        name, title, config, make, "mini", actions=actions, score="not shown", preset="mini", branching="online"
-    )
+    return Game(name, title, config, make, actions=actions, score="not shown", preset="mini", branching="online")
 
 
 MINI_GAMES: dict[str, Game] = {

@@ -62,7 +62,7 @@ def make(
     return Lamp(n_envs, config)
 
 
-LAMP = Game("two-lamps", "TwoLamps", LampConfig, make=f"{__name__}:make", family="toys", score="not shown")
+LAMP = Game("two-lamps", "TwoLamps", LampConfig, make=f"{__name__}:make", score="not shown")
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_a_name_is_given_once(registered):
     games.register(LAMP)  # the same row again, as when a module is loaded twice
     for name in ("Two Lamps", "pong", "MiniPong", "montezuma"):
         with pytest.raises(UsageError, match="already"):
-            games.register(Game(name, "Other", LampConfig, make="nowhere:make", family="toys"))
+            games.register(Game(name, "Other", LampConfig, make="nowhere:make"))
     with pytest.raises(UsageError, match="needs a letter"):
-        games.register(Game("--", "Other", LampConfig, make="nowhere:make", family="toys"))
+        games.register(Game("--", "Other", LampConfig, make="nowhere:make"))
 
 
 def test_a_game_that_says_nothing_has_the_plain_settings_and_they_cannot_be_changed():
