@@ -1,6 +1,8 @@
-"""Shapes are checked while the tests run; each test process uses one thread, so that several can share the cores."""
+"""Shapes are checked while the tests run; each test process and its children use one thread, so that several can share
+the cores."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ if importlib.util.find_spec("jaxtyping") and importlib.util.find_spec("beartype"
     install_import_hook([module for part in PACKAGES for module in checked(part)], "beartype.beartype")
 
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
