@@ -49,7 +49,8 @@ def scripted(reels, env=None, **settings) -> tuple[PPO, list[SimpleNamespace]]:
     """PPO that does what a tape does, and values a frame by its brightness. What `train` would see is written down."""
     env = env or tape_vec(reels)
     projector = env.unwrapped.env.projector
-    model = PPO("MlpPolicy", env, n_steps=T, batch_size=N * T, gamma=GAMMA, gae_lambda=LAMBDA, seed=0, **settings)
+    settings = {"n_steps": T, "batch_size": N * T, "gae_lambda": LAMBDA, "seed": 0, "device": "cpu", **settings}
+    model = PPO("MlpPolicy", env, gamma=GAMMA, **settings)
     seen: list[SimpleNamespace] = []
 
     def value(observations):
