@@ -121,11 +121,11 @@ def every_pair(net: Interaction, source: Float[Tensor, "N HW n_in"], actions: In
 
 def build(variant: Variant, device: torch.device) -> ControlModels:
     """Full-size models in the given form, with the same weights for every variant."""
-    paper = RtmConfig("sparsemax", gamma_sees_target=False, anchor_kind="pixel", loss="blend", source_loss=0.0)
-    paper = replace(paper, targets=1.0, phi_pairs="all" if variant.attended is None else "attended")
+    paper = RtmConfig(attention="sparsemax", gamma_sees_target=False, anchor_kind="pixel", loss="blend")
+    paper = replace(paper, source_loss=0.0, targets=1.0, phi_pairs="all" if variant.attended is None else "attended")
     config = ControlConfig(
         learning_rate=0.0,  # the attention, and with it the work, stays the same from step to step
-        rtm=RtmConfig() if variant.default else paper,
+        rtm=RtmConfig(model="pairs") if variant.default else paper,
         execution=ExecutionConfig(
             bf16="on" if variant.bf16 else "off",
             dense="on" if variant.dense else "off",
@@ -153,6 +153,7 @@ def frames_like_a_game(batch: int, device: torch.device) -> Transitions:
 
 def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:
     """Scale Gamma's scores until about `share` of the pairs is attended, as training does in its own time."""
+    assert isinstance(models.rtm, RTM)
     weight = next(p for name, p in models.rtm.gamma.head.named_parameters() if name == "3.weight")
     original = weight.detach().clone()
     low, high = 0.0, 10.0  # in powers of two

@@ -19,6 +19,7 @@ Agents that learn to play by seeking control.
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true
+  probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
   watch RUN        see what a run controls: a page that opens in any browser, and clips
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side
@@ -37,6 +38,7 @@ COMMANDS = {
     "resume": "megareward.cli.resume",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
+    "probe": "megareward.cli.probe",
     "watch": "megareward.cli.watch",
     "figure": "megareward.cli.figure",
     "report": "megareward.cli.report",

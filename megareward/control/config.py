@@ -4,13 +4,15 @@ This module must not import torch: the command line reads it before it knows whe
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from megareward.errors import UsageError
 
 Attention = Literal["sparsemax", "softmax"]
 Switch = Literal["auto", "on", "off"]
 AnchorKind = Literal["cell", "pixel", "gauss"]
+RewardForm = Literal["difference", "positive", "record", "spread", "level", "beyond", "moved"]
+FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:
@@ -53,6 +55,15 @@ class AdmConfig:
 class RtmConfig:
     """The relational transition model, Eq. 6-8: which cell of the last frame explains each cell of this one?"""
 
+    model: Literal["pairs", "local"] = "pairs"
+    """pairs: Phi and Gamma for every pair of cells (paper). local: Phi is a convolution that sees one cell and draws
+    its surroundings, and a cell relies on whoever drew its changed pixels best (`control.local_rtm`); of the other
+    settings here it has `stack` only."""
+    local_features: int = 16
+    """local: features of its two hidden layers."""
+    local_sources: float = 0.125
+    """local: share of the cells from which Phi draws in each transition that it learns from; those around which
+    something changed come first."""
     attention: Attention = "softmax"
     """How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
     channels: int = 16
@@ -91,11 +102,12 @@ class RtmConfig:
     pairs. Paper, released code: all."""
 
     def __post_init__(self) -> None:
-        smallest = min(self.channels, self.features, self.gamma_features, self.stack)
+        smallest = min(self.channels, self.features, self.gamma_features, self.stack, self.local_features)
         _require(smallest >= 1, "A layer size of RTM", self, "use at least 1")
         _require(self.anchor >= 0, "rtm.anchor", self.anchor, "use 0 (no anchor) or more")
         _require(self.source_loss >= 0, "rtm.source_loss", self.source_loss, "use 0 (without) or more")
         _require(0 < self.targets <= 1, "rtm.targets", self.targets, "use a share in (0, 1]; 1 draws every cell")
+        _require(0 < self.local_sources <= 1, "rtm.local_sources", self.local_sources, "use a share in (0, 1]")
 
 
 @dataclass(frozen=True)
@@ -121,10 +133,12 @@ class LatentConfig:
     relation: Literal["learnt", "itself"] = "learnt"
     """From where a cell takes over control. itself: only from what it was itself, whatever RTM says; the paper's
     ablation of latent control."""
-    reward: Literal["difference", "positive", "record", "spread"] = "record"
+    reward: RewardForm = "record"
     """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
-    same of propagated (or held) control, the released form closest to Eq. 11."""
+    same of propagated (or held) control, the released form closest to Eq. 11. level: g itself, whose discounted sum is
+    that of `difference` with the loss at an end, but for a term that no action changes. beyond: propagated (or held)
+    control of cells that the last action does not control at once. moved: the same of those that changed."""
 
     def __post_init__(self) -> None:
         for name in ("background", "flash"):
@@ -224,6 +238,7 @@ def paper(config: ControlConfig) -> ControlConfig:
         ),
         rtm=replace(
             config.rtm,
+            model="pairs",
             attention="sparsemax",
             stack=1,
             gamma_sees_target=True,
@@ -261,6 +276,7 @@ def released(config: ControlConfig) -> ControlConfig:
         adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0, policy_prior=False),
         rtm=replace(
             config.rtm,
+            model="pairs",
             attention="softmax",
             stack=4,
             gamma_sees_target=False,

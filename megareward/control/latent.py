@@ -8,11 +8,11 @@ if every cell relied on itself alone, the sum of g would grow the same way whate
 in Eq. 11 is in how many cells rely on well-controlled ones.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from megareward.control.config import LatentConfig
+from megareward.control.config import LatentConfig, RewardForm
 from megareward.types import Bool, Float, Tensor
 
 
@@ -71,21 +71,29 @@ def mega_reward(
     g: Float[Tensor, "*B HW"],
     g_prev: Float[Tensor, "*B HW"],
     passed_on: Float[Tensor, "*B HW"] | None = None,
-    form: Literal["difference", "positive", "record", "spread"] = "difference",
+    form: RewardForm = "difference",
+    beyond: Bool[Tensor, "*B HW"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are ours or the released code's.
 
     `positive` counts cells that gained only. `record` is the same; but for g_{t-1} `advance` gives what is remembered.
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
-    `passed_on` - g_{t-1}, for which `advance` gives what is remembered, too.
+    `passed_on` - g_{t-1}, for which `advance` gives what is remembered, too. `level` pays for all that is under
+    control. `beyond` and `moved` pay for what earlier actions still control, in the cells `beyond` only.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)
+    if form == "level":
+        return g.sum(-1)
     if form in ("positive", "record"):
         return (g - g_prev).clamp(min=0).sum(-1)
     if passed_on is None:
-        raise ValueError("passed_on is None, but the form 'spread' is made of it: pass the control passed on.")
-    return (passed_on - g_prev).clamp(min=0).sum(-1)
+        raise ValueError(f"passed_on is None, but the form '{form}' is made of it: pass the control passed on.")
+    if form == "spread":
+        return (passed_on - g_prev).clamp(min=0).sum(-1)
+    if beyond is None:
+        raise ValueError(f"beyond is None, but the form '{form}' pays there only: say which cells count.")
+    return (passed_on * beyond).sum(-1)
 
 
 def clear(g: Float[Tensor, "N HW"], first: Bool[Tensor, "N"]) -> Float[Tensor, "N HW"]:
@@ -110,14 +118,19 @@ def advance(
     first: Bool[Tensor, "N"],
     flash: Bool[Tensor, "N"] | None,
     background: Bool[Tensor, "N HW"] | None,
+    changed: Bool[Tensor, "N HW"],
     config: LatentConfig,
 ) -> Accumulated:
     """One step of Eq. 10 and 11 with all that `config` asks for; whoever makes the maps, learnt or true.
 
     `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
     branching the game. `first`: a frame opens an episode. `flash`: the step changed most of the screen at once.
-    `background`: cells that show nothing else. None where the option is off.
+    `background`: cells that show nothing else. None where the option is off. `changed`: cells that show anything else
+    than a step ago.
     """
+    beyond = direct <= (0 if config.above_chance else 1 / direct.shape[-1])
+    if config.reward == "moved":
+        beyond = beyond & (changed if flash is None else changed & ~flash[:, None])
     if flash is not None:  # it gives no control and passes none on
         direct, passed_on = clear(direct, flash), torch.where(flash[:, None], g_prev, passed_on)
     if config.hold:  # no cell loses what it had
@@ -127,5 +140,5 @@ def advance(
     g = accumulate(direct, passed_on, config.rho)
     g = clear(g.clamp(0, 1) if config.clip else g, first)
     had = memory if config.reward in ("spread", "record") else g_prev
-    reward = mega_reward(g, had, passed_on, config.reward).masked_fill(first, 0)
+    reward = mega_reward(g, had, passed_on, config.reward, beyond).masked_fill(first, 0)
     return Accumulated(g, clear(remember(g, memory, config.rho), first), reward)

@@ -13,9 +13,10 @@ from torch import nn
 from megareward.control.adm import ADM
 from megareward.control.background import Background
 from megareward.control.config import ControlConfig, Switch
-from megareward.control.fast.folded import FoldedAttention
+from megareward.control.fast.folded import FoldedDirect, FoldedRelation
 from megareward.control.grid import Grid
 from megareward.control.layers import choose_execution
+from megareward.control.local_rtm import LocalRTM
 from megareward.control.observation import anchor_noise, cell_rows
 from megareward.control.rtm import RTM
 from megareward.errors import UsageError
@@ -50,7 +51,8 @@ class ControlModels:
         with torch.random.fork_rng(devices=[]):  # the weights are a function of the seed, and touch no other draw
             torch.manual_seed(seed)
             self.adm = ADM(self.grid, config.adm, n_actions)
-            self.rtm = RTM(self.grid, config.rtm, n_actions)
+            model = LocalRTM if config.rtm.model == "local" else RTM
+            self.rtm: LocalRTM | RTM = model(self.grid, config.rtm, n_actions)
         self.modules = nn.ModuleDict({"adm": self.adm, "rtm": self.rtm}).to(self.device).eval()
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
         self.background = Background(frame_shape, config.background_frames, self.device)
@@ -61,7 +63,7 @@ class ControlModels:
         self._fused_cells = dense and fused
         """One kernel from bytes to the rows that products like; they are a little wider than cells."""
         self._dtype = torch.bfloat16 if self.bf16 else torch.float32
-        self._folded: FoldedAttention | None = None
+        self._folded: tuple[FoldedDirect, FoldedRelation | None] | None = None
         """Made when it is first asked for: models that only learn need none."""
         self._stale = True
         """The weights have changed since they were folded."""
@@ -77,16 +79,37 @@ class ControlModels:
         """Eq. 3 and Eq. 8 for one real transition of every environment, with the learnt statistics of BatchNorm."""
         self.refresh()
         cells = self.see(now[:, None])
-        source, target = self.see(stack, anchor), self.see(now[:, None], anchor)
+        return Attention(self._direct(cells), self._relation(stack, actions, now, anchor))
+
+    def _direct(self, cells: Float[Tensor, "N HW n_in"]) -> Float[Tensor, "N HW"]:
         if self._folded is not None:
-            return Attention(self._folded.direct(cells), self._folded.relation(source, actions, target))
+            return self._folded[0](cells)
         with self.autocast():
-            return Attention(self.adm.attend(cells), self.rtm.attend(source, actions, target))
+            return self.adm.attend(cells)
+
+    def _relation(
+        self,
+        stack: UInt8[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        now: UInt8[Tensor, "N px_h px_w"],
+        anchor: Float[Tensor, "N px_h px_w"] | None,
+    ) -> Float[Tensor, "N HW HW"]:
+        if isinstance(self.rtm, LocalRTM):
+            scaled = self.normaliser(stack), actions, self.normaliser(now)
+            with self.autocast():
+                return self.rtm.attend(*scaled, now != stack[:, -1], self.normaliser.scale)
+        source, target = self.see(stack, anchor), self.see(now[:, None], anchor)
+        if self._folded is not None and self._folded[1] is not None:
+            return self._folded[1](source, actions, target)
+        with self.autocast():
+            return self.rtm.attend(source, actions, target)
 
     def anchor(self, n: int, generator: torch.Generator) -> Float[Tensor, "n px_h px_w"] | None:
         """A noise pattern for each of n samples, if there is an anchor."""
         config = self.config.rtm
-        return anchor_noise(config.anchor_kind, n, self.grid, generator, self.device) if config.anchor else None
+        if not config.anchor or config.model == "local":
+            return None
+        return anchor_noise(config.anchor_kind, n, self.grid, generator, self.device)
 
     def see(
         self, frames: UInt8[Tensor, "N K px_h px_w"], anchor: Float[Tensor, "N px_h px_w"] | None = None
@@ -122,8 +145,12 @@ class ControlModels:
     def refresh(self) -> None:
         """Prepare `attend` for the weights as they are. It does so itself; but who replays it as a CUDA graph must."""
         if self._stale and self.config.execution.folded != "off":
-            self._folded = self._folded or FoldedAttention(self.adm, self.rtm, self._dtype)
-            self._folded.refresh()
+            if self._folded is None:
+                relation = FoldedRelation(self.rtm, self._dtype) if isinstance(self.rtm, RTM) else None
+                self._folded = FoldedDirect(self.adm, self._dtype), relation
+            for part_of_it in self._folded:
+                if part_of_it is not None:
+                    part_of_it.refresh()
         self._stale = False
 
     def copy_from(self, models: "ControlModels") -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from megareward.control import config as control_config
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
@@ -250,6 +251,39 @@ def under_both_rules(names: tuple[str, ...], not_episodic: tuple[str, ...]) -> d
     return rows | {f"{name}, nothing ends": both(method(name), nothing_ends) for name in not_episodic}
 
 
+WHOSE_MAPS = {
+    "true maps": control(oracle={"lags": 32}),
+    "local maps": control(rtm={"model": "local"}),
+    "pair maps": control(rtm={"model": "pairs"}),
+    "untrained maps": control(rtm={"model": "local"}, passes=0),
+}
+"""Who says what is controlled: branches of the game, the two kinds of RTM, or models that have learnt nothing."""
+
+
+def form(reward: str) -> Change:
+    """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
+    pay for its level have nothing to give back."""
+    change = both(method("mega"), control(latent={"reward": reward}))
+    return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
+
+
+AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
+ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
+
+CAUSES = Experiment(
+    name="causes",
+    question="Is it the form of the reward or the maps that keep control from paying?",
+    rows={
+        f"{name}, {maps}{rule}": both(change, whose, *ends)
+        for rule, ends in {"": (), ", nothing ends": (nothing_ends,)}.items()
+        for name, change in ALL_FORMS.items()
+        for maps, whose in WHOSE_MAPS.items()
+    },
+    columns={name: game(name) for name in MINI_GAMES},
+    frames=150_000,
+    seeds=5,
+)
+
 NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")
 
 DEATH = Experiment(
@@ -354,7 +388,7 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-ALL = (MINI, FORMS, FLASH, DEATH, DEATH_ATARI, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+ALL = (MINI, FORMS, FLASH, CAUSES, DEATH, DEATH_ATARI, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 

@@ -28,6 +28,7 @@ from megareward.control.background import Background
 from megareward.control.flash import is_flash
 from megareward.control.grid import Grid
 from megareward.control.latent import advance
+from megareward.control.observation import changed_cells
 from megareward.counterfactual.mini import Branches
 from megareward.envs.mini.base import MiniGame
 from megareward.errors import UsageError
@@ -84,7 +85,8 @@ class Oracle(Observer):
             passed_on = passed_on.clamp(max=1)
         flash = is_flash(self.last, newest, latent.flash) if latent.flash < 1 else None
         background = self.background.shown(newest, self.grid) if latent.background < 1 else None
-        after = advance(self.g, self.memory, influence[:, 0], passed_on, first, flash, background, latent)
+        changed = changed_cells(self.last, newest, self.grid)
+        after = advance(self.g, self.memory, influence[:, 0], passed_on, first, flash, background, changed, latent)
         self.g, self.memory, self.last = after.g, after.memory, newest.clone()
         return {"direct": direct, "g": after.g, "mega_reward": after.mega_reward}
 

@@ -120,17 +120,18 @@ class ControlTracker:
         before, now = last[:, -1], stack[:, -1]
         direct, relation = self.models.attend(last, actions, now, self._anchor)
         flash = is_flash(before, now, latent.flash) if latent.flash < 1 else None
+        changed = changed_cells(before, now, grid)
         if latent.relation == "itself":
             relation = hold_still(relation, torch.zeros_like(first)[:, None])
         elif self.models.config.rtm.still_on_itself:
-            relation = hold_still(relation, changed_cells(before, now, grid))
+            relation = hold_still(relation, changed)
         if flash is not None:
             relation = hold_still(relation, ~flash[:, None])
         direct = clear(direct, first)  # no action of this episode has led here
         counted = above_chance(direct) if latent.above_chance else direct
         background = self.models.background.shown(now, grid) if latent.background < 1 else None
         passed_on = chain(relation, g_prev)
-        after = advance(g_prev, self.memory[rows], counted, passed_on, first, flash, background, latent)
+        after = advance(g_prev, self.memory[rows], counted, passed_on, first, flash, background, changed, latent)
         for place, values in zip(self.running, (after.g, after.memory, stack), strict=True):
             place.index_copy_(0, rows, values)
         return Control(direct, after.g, after.mega_reward, relation.masked_fill(first[:, None, None], 0))

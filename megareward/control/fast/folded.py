@@ -68,53 +68,70 @@ class FoldedEncoder:
         return x
 
 
-class FoldedAttention:
-    """What `ControlModels.attend` needs, after `refresh`. All tensors stay in place, for a CUDA graph reads them."""
+class FoldedDirect:
+    """`ADM.attend`, after `refresh`. All tensors stay in place, for a CUDA graph reads them."""
 
-    def __init__(self, adm: ADM, rtm: RTM, dtype: torch.dtype) -> None:
-        self.adm, self.rtm, self.dtype = adm, rtm, dtype
-        gamma, lambda_ = rtm.gamma, adm.lambda_
-        self.direct_encoder = FoldedEncoder(lambda_.encoder, dtype)
-        self.direct_hidden = FoldedLayer(lambda_.head[0], lambda_.head[1], dtype)
-        self.source_encoder = FoldedEncoder(gamma.interaction.encoder, dtype)
-        self.target_encoder = None if gamma.target is None else FoldedEncoder(gamma.target, dtype)
-        self.score_hidden = FoldedLayer(gamma.head[0], gamma.head[1], dtype)
+    def __init__(self, adm: ADM, dtype: torch.dtype) -> None:
+        self.adm, lambda_ = adm, adm.lambda_
+        self.encoder = FoldedEncoder(lambda_.encoder, dtype)
+        self.hidden = FoldedLayer(lambda_.head[0], lambda_.head[1], dtype)
         # Codes and last weights, as wide as the rows they meet; what pads them stays zero.
-        n_cells, n_actions = len(gamma.interaction.offset_one_hot), gamma.interaction.action.in_features
-        (width, n_scores), (place_width, n_direct) = self.score_hidden.weight.shape, self.direct_hidden.weight.shape
-        like = self.score_hidden.bias
-        self.actions = like.new_zeros(n_actions, width)
-        self.offsets = like.new_zeros(n_cells, n_cells, width)
-        self.places = None if lambda_.place is None else like.new_zeros(n_cells, place_width)
-        self.direct_out, self.score_out = like.new_zeros(n_direct), like.new_zeros(n_scores)
+        width, n_out = self.hidden.weight.shape
+        like = self.hidden.bias
+        self.places = None if lambda_.place is None else like.new_zeros(lambda_.place.in_features, width)
+        self.out = like.new_zeros(n_out)
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Take over the weights and statistics as they are now."""
-        for part in (self.direct_encoder, self.direct_hidden, self.source_encoder, self.score_hidden):
-            part.refresh()
-        if self.target_encoder is not None:
-            self.target_encoder.refresh()
-        gamma, lambda_ = self.rtm.gamma, self.adm.lambda_
-        action, place = gamma.interaction.action, lambda_.place
-        self.actions[:, : action.out_features] = action.weight.T + action.bias
-        self.offsets[..., : action.out_features] = gamma.interaction.offset_codes(self.dtype)
+        self.encoder.refresh()
+        self.hidden.refresh()
+        place, layer = self.adm.lambda_.place, self.adm.lambda_.head[2]
         if place is not None and self.places is not None:
             self.places[:, : place.out_features] = place.weight.T + place.bias
-        for mine, layer in ((self.direct_out, lambda_.head[2]), (self.score_out, gamma.head[3])):
-            assert isinstance(layer, nn.Linear)
-            mine[: layer.in_features] = layer.weight[0]
+        assert isinstance(layer, nn.Linear)
+        self.out[: layer.in_features] = layer.weight[0]
 
-    def direct(self, now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
+    def __call__(self, now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
         """Eq. 2-3."""
         N, HW, _ = now.shape
-        code = self.direct_encoder(now)
+        code = self.encoder(now)
         if self.places is not None:
             code = (code.reshape(N, HW, -1) * self.places).flatten(0, 1)
-        scores = full_precision(self.direct_hidden(code) @ self.direct_out)
+        scores = full_precision(self.hidden(code) @ self.out)
         return ATTENTIONS[self.adm.config.attention](scores.reshape(N, HW))
 
-    def relation(
+
+class FoldedRelation:
+    """`RTM.attend`, after `refresh`; the same holds."""
+
+    def __init__(self, rtm: RTM, dtype: torch.dtype) -> None:
+        self.rtm, self.dtype, gamma = rtm, dtype, rtm.gamma
+        self.source_encoder = FoldedEncoder(gamma.interaction.encoder, dtype)
+        self.target_encoder = None if gamma.target is None else FoldedEncoder(gamma.target, dtype)
+        self.score_hidden = FoldedLayer(gamma.head[0], gamma.head[1], dtype)
+        n_cells, n_actions = len(gamma.interaction.offset_one_hot), gamma.interaction.action.in_features
+        width, n_scores = self.score_hidden.weight.shape
+        like = self.score_hidden.bias
+        self.actions = like.new_zeros(n_actions, width)
+        self.offsets = like.new_zeros(n_cells, n_cells, width)
+        self.score_out = like.new_zeros(n_scores)
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Take over the weights and statistics as they are now."""
+        self.source_encoder.refresh()
+        self.score_hidden.refresh()
+        if self.target_encoder is not None:
+            self.target_encoder.refresh()
+        gamma = self.rtm.gamma
+        action, layer = gamma.interaction.action, gamma.head[3]
+        self.actions[:, : action.out_features] = action.weight.T + action.bias
+        self.offsets[..., : action.out_features] = gamma.interaction.offset_codes(self.dtype)
+        assert isinstance(layer, nn.Linear)
+        self.score_out[: layer.in_features] = layer.weight[0]
+
+    def __call__(
         self, source: Float[Tensor, "N HW n_in"], actions: Int[Tensor, "N"], target: Float[Tensor, "N HW pixels"]
     ) -> Float[Tensor, "N HW HW"]:
         """Eq. 7-8."""

@@ -10,8 +10,10 @@ import torch.nn.functional as F
 from megareward.control.adm import entropy
 from megareward.control.learning.pending_update import Metrics, PendingUpdate
 from megareward.control.learning.replay import ReplayBuffer, Transitions
+from megareward.control.local_rtm import LocalRTM
 from megareward.control.models import ControlModels, chosen
 from megareward.control.observation import cell_rows, cells_to_draw
+from megareward.control.rtm import RTM
 from megareward.cuda.graphs import CapturedFunction, training_state
 from megareward.rng import set_rng_state
 from megareward.state import State, joined, load_optimiser_state, optimiser_state, part
@@ -104,7 +106,8 @@ class ControlLearner:
     @property
     def captures_steps(self) -> bool:
         """Whether gradient steps are CUDA graphs. They cannot be where the number of pairs is data."""
-        return chosen(self.config.execution.graph, self.device) and not self.models.rtm.skips_pairs
+        data_decides = isinstance(self.models.rtm, RTM) and self.models.rtm.skips_pairs
+        return chosen(self.config.execution.graph, self.device) and not data_decides
 
     def _one_gradient_step(self) -> tuple[tuple[str, ...], Float[Tensor, "metrics"]]:
         assert self._batch is not None
@@ -140,6 +143,8 @@ class ControlLearner:
 
     def rtm_loss(self, batch: Transitions, randomness: Randomness) -> tuple[Float[Tensor, ""], Metrics]:
         models, anchor, priorities = self.models, randomness.anchor, randomness.priorities
+        if isinstance(models.rtm, LocalRTM):
+            return self.local_rtm_loss(models.rtm, batch, priorities)
         source, target = models.see(batch.stack, anchor), models.see_exactly(batch.now[:, None], anchor)
         targets = None
         if priorities is not None:
@@ -155,10 +160,22 @@ class ControlLearner:
             }
         return torch.stack(list(losses.values())).sum(), metrics
 
+    def local_rtm_loss(
+        self, rtm: LocalRTM, batch: Transitions, priorities: Float[Tensor, "B HW"] | None
+    ) -> tuple[Float[Tensor, ""], Metrics]:
+        stack, now = self.models.normaliser(batch.stack), self.models.normaliser(batch.now)
+        if priorities is None:
+            priorities = torch.zeros(len(stack), self.models.grid.n_cells, device=self.device)
+        sources = rtm.sources(batch.now != batch.stack[:, -1], priorities, self.n_drawn)
+        with self.models.autocast():
+            loss = rtm.loss(stack, batch.actions.long(), now, sources)
+        return loss, {"rtm/transition_loss": loss.detach()}
+
     @property
     def n_drawn(self) -> int:
-        """Cells that Phi draws in each transition."""
-        return math.ceil(self.config.rtm.targets * self.models.grid.n_cells)
+        """Cells that Phi draws, or draws from, in each transition."""
+        rtm = self.config.rtm
+        return math.ceil((rtm.local_sources if rtm.model == "local" else rtm.targets) * self.models.grid.n_cells)
 
     def draw_randomness(self, n: int, generator: torch.Generator) -> Randomness:
         """The random numbers of a gradient step on n transitions."""

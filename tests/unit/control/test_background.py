@@ -96,11 +96,11 @@ def test_what_is_kept_by_hand():
     nobody, background = torch.tensor([False]), torch.tensor([[False, True]])
     config = LatentConfig(rho=0.5, hold=False, clip=False, background=0.5, reward="difference")
     g_prev, direct = torch.tensor([[0.8, 0.2]]), torch.tensor([[0.1, 0.0]])
-    after = advance(g_prev, g_prev, direct, torch.tensor([[0.8, 0.8]]), nobody, None, background, config)
+    after = advance(g_prev, g_prev, direct, torch.tensor([[0.8, 0.8]]), nobody, None, background, background, config)
     torch.testing.assert_close(after.g, torch.tensor([[0.5, 0.2]]))
     torch.testing.assert_close(after.mega_reward, torch.tensor([-0.3]))
     g_prev, holds = torch.tensor([[0.2, 0.8]]), replace(config, hold=True)  # what is held is forgotten, too
-    after = advance(g_prev, g_prev, direct, torch.tensor([[0.2, 0.2]]), nobody, None, background, holds)
+    after = advance(g_prev, g_prev, direct, torch.tensor([[0.2, 0.2]]), nobody, None, background, background, holds)
     torch.testing.assert_close(after.g, torch.tensor([[0.2, 0.2]]))
 
 
@@ -151,7 +151,7 @@ def test_coming_back_to_a_cell_that_has_forgotten_pays_only_for_the_time_in_betw
     for shows, direct in ((False, 0.0), (False, 0.0), (False, 0.0), (True, 1.0), (True, 0.0)):
         background = torch.tensor([[not shows]])
         g, memory, reward = advance(
-            g, memory, torch.tensor([[direct]]), g, torch.tensor([False]), None, background, config
+            g, memory, torch.tensor([[direct]]), g, torch.tensor([False]), None, background, background, config
         )
         paid.append(reward.item())
     back = {"record": (1 - rho**3, 0.0), "spread": (0.0, 0.0)}[form]  # spread does not pay for direct control

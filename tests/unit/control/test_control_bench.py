@@ -23,7 +23,7 @@ GRID, N, A = Grid(2, 3, 42, 36), 5, 7
 def test_the_plain_form_gives_the_same_numbers_and_gradients_as_ours(phi_pairs, training):
     torch.manual_seed(0)
     paper = {"loss": "blend", "source_loss": 0.0, "targets": 1.0, "gamma_sees_target": False}
-    config = RtmConfig("sparsemax", channels=2, features=9, gamma_features=11, phi_pairs=phi_pairs, **paper)
+    config = RtmConfig(attention="sparsemax", channels=2, features=9, gamma_features=11, phi_pairs=phi_pairs, **paper)
     model = RTM(GRID, config, A).double().train(training)
     with torch.no_grad():
         model.gamma.head[-1].weight *= 20 if training else 2000  # so that some pairs get nothing

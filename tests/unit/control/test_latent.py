@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from megareward.control.config import LatentConfig
+from megareward.control.config import FORMS, LatentConfig
 from megareward.control.latent import (
     Accumulated,
     accumulate,
@@ -32,6 +32,7 @@ def random_attention(*shape: int, seed: int, sharpness: float = 1.0) -> Tensor:
 def step(direct: Tensor, relation: Tensor, g: Tensor, config: LatentConfig, **given: Tensor | None) -> Accumulated:
     """One step inside an episode; nothing else is remembered than g, and nothing is a flash or background."""
     nothing = {"memory": g, "first": torch.zeros(len(g), dtype=torch.bool), "flash": None, "background": None}
+    nothing["changed"] = torch.ones_like(g, dtype=torch.bool)
     return advance(g, direct=direct, passed_on=chain(relation, g), config=config, **{**nothing, **given})
 
 
@@ -162,12 +163,30 @@ def test_the_released_form_holds_clips_and_pays_for_spreading():
     assert step(direct, relation, g_prev, LatentConfig(rho=0.9, **released)).g[0, 0] == 1
 
 
-def test_the_spread_reward_asks_for_what_was_passed_on():
-    with pytest.raises(ValueError, match="passed_on is None"):
-        mega_reward(torch.zeros(1, 2), torch.zeros(1, 2), form="spread")
+@pytest.mark.parametrize("form", ["spread", "beyond", "moved"])
+def test_rewards_made_of_what_was_passed_on_ask_for_it(form):
+    with pytest.raises(ValueError, match=f"passed_on is None, but the form '{form}'"):
+        mega_reward(torch.zeros(1, 2), torch.zeros(1, 2), form=form)
 
 
-def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, config):
+@pytest.mark.parametrize("form", ["beyond", "moved"])
+def test_rewards_beyond_direct_control_ask_where_that_is(form):
+    with pytest.raises(ValueError, match=f"beyond is None, but the form '{form}'"):
+        mega_reward(torch.zeros(1, 2), torch.zeros(1, 2), torch.zeros(1, 2), form=form)
+
+
+@pytest.mark.parametrize("discount", [0.9, 0.99])
+def test_the_level_is_what_the_difference_with_its_loss_at_the_end_is_worth(discount):
+    """Two rewards, one objective: their discounted sums differ by a factor and by what no action can change."""
+    amount = torch.rand(30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)  # sum of g, then the end
+    powers = discount ** torch.arange(30, dtype=torch.float64)
+    after = torch.cat([amount[1:], torch.zeros(1, dtype=torch.float64)])
+    difference = (powers * (after - amount)).sum()
+    level = (powers[:-1] * amount[1:]).sum()
+    torch.testing.assert_close(difference, (1 - discount) * level - amount[0])
+
+
+def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, changed, config):
     """`advance`, one environment and one cell at a time, from docs/paper.md."""
     g, remembered, rewards = torch.zeros_like(g_prev), torch.zeros_like(g_prev), torch.zeros(len(g_prev))
     for n in range(len(g_prev)):
@@ -175,6 +194,7 @@ def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, c
             continue  # nothing is under control, nothing is remembered, nothing is paid
         for i in range(g_prev.shape[1]):
             had, given, passed = float(g_prev[n, i]), float(direct[n, i]), float(passed_on[n, i])
+            beyond = given <= (0 if config.above_chance else 1 / g_prev.shape[1])
             if flash[n]:
                 given, passed = 0.0, had
             if config.hold:
@@ -191,19 +211,25 @@ def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, c
                 "positive": max(now - had, 0.0),
                 "record": max(now - float(memory[n, i]), 0.0),
                 "spread": max(passed - float(memory[n, i]), 0.0),
+                "level": now,
+                "beyond": passed * beyond,
+                "moved": passed * (beyond and bool(changed[n, i]) and not bool(flash[n])),
             }[config.reward]
     return g, remembered, rewards
 
 
-@pytest.mark.parametrize("form", ["difference", "positive", "record", "spread"])
+@pytest.mark.parametrize("above_chance", [False, True])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("hold", [False, True])
-def test_a_step_with_all_options_as_loops(hold, clip, form):
+def test_a_step_with_all_options_as_loops(hold, clip, form, above_chance):
     generator = torch.Generator().manual_seed(0)
     g_prev, memory, direct, passed_on = torch.rand(4, 40, HW, generator=generator)
+    direct = (direct - 0.5).clamp(min=0) if above_chance else direct / 5
     first, flash = (torch.rand(40, generator=generator) < 0.3 for _ in range(2))
     background = torch.rand(40, HW, generator=generator) < 0.5
-    config = LatentConfig(rho=0.9, hold=hold, clip=clip, background=0.25, reward=form)
-    given = (g_prev, memory, direct, passed_on, first, flash, background)
+    changed = torch.rand(40, HW, generator=generator) < 0.4
+    config = LatentConfig(rho=0.9, hold=hold, clip=clip, above_chance=above_chance, background=0.25, reward=form)
+    given = (g_prev, memory, direct, passed_on, first, flash, background, changed)
     for found, expected in zip(advance(*given, config), step_as_loops(*given, config), strict=True):
         torch.testing.assert_close(found, expected)

@@ -6,9 +6,10 @@ from itertools import pairwise
 import pytest
 import torch
 
-from megareward.control.config import ControlConfig, LatentConfig, OracleConfig
+from megareward.control.config import FORMS, ControlConfig, LatentConfig, OracleConfig
 from megareward.control.flash import is_flash
 from megareward.control.latent import advance, remember
+from megareward.control.observation import changed_cells
 from megareward.counterfactual.mini import Branches
 from megareward.envs.mini import MINI_GAMES, mini_config
 from megareward.envs.mini.demon import MiniDemon
@@ -194,7 +195,7 @@ def test_a_record_is_what_exceeds_the_memory():
     assert kept_back > 0  # some cells came back to what they had had before
 
 
-@pytest.mark.parametrize("reward", ["difference", "positive", "record", "spread"])
+@pytest.mark.parametrize("reward", FORMS)
 @pytest.mark.parametrize("normalise", ["chained", "binary"])
 def test_with_all_options_a_step_is_the_one_that_learnt_maps_go_through(normalise, reward):
     latent = LatentConfig(reward=reward)
@@ -209,7 +210,8 @@ def test_with_all_options_a_step_is_the_one_that_learnt_maps_go_through(normalis
         passed_on = discounted(counts[:, 1:]).clamp(max=1)
         flash = is_flash(before.frames, moment.frames, latent.flash)
         background = known.background.shown(moment.frames, known.grid)
-        after = advance(g, memory, counts[:, 0], passed_on, moment.first, flash, background, latent)
+        changed = changed_cells(before.frames, moment.frames, known.grid)
+        after = advance(g, memory, counts[:, 0], passed_on, moment.first, flash, background, changed, latent)
         assert torch.allclose(moment.g, after.g, atol=1e-6)
         assert torch.allclose(moment.mega_reward, after.mega_reward, atol=1e-5)
         g, memory = after.g, after.memory

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from megareward.control.config import LatentConfig
+from megareward.control.config import FORMS, LatentConfig
 from megareward.control.flash import is_flash
 from megareward.control.latent import above_chance, accumulate, advance, chain
+from megareward.control.observation import changed_cells
 from megareward.errors import UsageError
 from megareward.observers.tracker import ControlTracker
 from megareward.stacking import pushed
@@ -96,7 +97,7 @@ def test_a_cell_that_did_not_change_relies_on_itself(still_on_itself):
     assert not on_itself[free].any()
 
 
-@pytest.mark.parametrize("reward", ["difference", "positive", "record", "spread"])
+@pytest.mark.parametrize("reward", FORMS)
 def test_with_all_options_a_step_is_the_one_that_true_maps_go_through(reward):
     """From its own direct control and relation, by the `advance` that the oracle uses, too."""
     latent = LatentConfig(rho=0.9, reward=reward)
@@ -112,13 +113,15 @@ def test_with_all_options_a_step_is_the_one_that_true_maps_go_through(reward):
         newest[1, 8:] = own.background.frame[8:]  # half of environment 1 is background
         flash = is_flash(stack[:, -1], newest, latent.flash)
         background = own.background.shown(newest, own.grid)
+        changed = changed_cells(stack[:, -1], newest, own.grid)
         first = NONE_FIRST.clone()
         first[2] = t == 6
         stack = pushed(stack, newest, first)
         control = tracker.step(stack, torch.full((N,), t % A), first, with_relation=True)
         assert control.relation is not None
         passed_on = chain(control.relation, g)
-        after = advance(g, memory, above_chance(control.direct), passed_on, first, flash, background, latent)
+        given = (g, memory, above_chance(control.direct), passed_on, first, flash, background, changed)
+        after = advance(*given, latent)
         assert torch.equal(control.g, after.g)
         assert torch.equal(tracker.memory, after.memory)
         assert torch.equal(control.mega_reward, after.mega_reward)

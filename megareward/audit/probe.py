@@ -1,0 +1,204 @@
+"""What does a reward pay for? Its return to four players, before anything is trained on it.
+
+  good     the policy of a run, best of one that was trained on the score
+  random   uniformly random actions
+  idle     always action 0, which does nothing in most games
+  worst    the good player's opposite: what it likes least, this one likes most, and dies soon
+
+A reward that is to teach play must be worth most to the good player. All forms of mega-reward look at the same games,
+so that a table of players x forms costs four short plays. Maps are those of a run, true ones (an oracle), or those of
+models that have learnt nothing: what an untrained model finds worth doing is no merit of control.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from megareward.control.config import FORMS, ControlConfig, LatentConfig, OracleConfig
+from megareward.control.config import paper as literal
+from megareward.errors import UsageError
+from megareward.observers.interface import Observer
+from megareward.ppo.agent import RandomAgent
+from megareward.rollout import Decision
+from megareward.runs.folder import RunFolder
+from megareward.state import part
+from megareward.training.config import TrainConfig, read_config
+from megareward.training.evaluate import Player, newest_tensors
+from megareward.training.parts import make_observers, world_of
+from megareward.types import Bool, Float, Tensor
+
+PLAYERS = ("good", "random", "idle", "worst")
+SEED = 3_000_000
+"""Of the games; far from those of training, evaluation and audits."""
+
+
+class Idle(RandomAgent):
+    """Always action 0."""
+
+    def decide(self, index: Tensor, exponentials: Tensor, policy_on: Tensor) -> Decision:
+        decision = super().decide(index, exponentials, policy_on)
+        return decision._replace(actions=torch.zeros_like(decision.actions))
+
+
+def forms_of(latent: LatentConfig) -> dict[str, LatentConfig]:
+    """Every form of Eq. 11 on otherwise the same settings, and Eq. 10 and 11 as the paper prints them."""
+    return {"as printed": literal(ControlConfig()).latent} | {form: replace(latent, reward=form) for form in FORMS}
+
+
+def discounted(rewards: Float[Tensor, "T N"], over: Bool[Tensor, "T N"], discount: float) -> Float[Tensor, "T N"]:
+    """The return from each step on, as far as it was played; `over`: nothing follows this step."""
+    returns = torch.zeros_like(rewards)
+    ahead = torch.zeros_like(rewards[0])
+    for t in reversed(range(len(rewards))):
+        ahead = rewards[t] + discount * ahead * ~over[t]
+        returns[t] = ahead
+    return returns
+
+
+def probe(
+    good: Path,
+    *,
+    maps: Path | None = None,
+    oracle: int = 0,
+    steps: int = 600,
+    n_envs: int = 32,
+    discount: float = 0.99,
+    device: torch.device,
+    warn: Callable[[str], None] = print,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> dict[str, Any]:
+    """The mean return of every form of mega-reward to each player.
+
+    good: folder of the run whose policy is the good player.
+    maps: folder of a run whose control models make the maps; if None, untrained ones do.
+    oracle: true maps instead, by following the actions of so many steps; mini games only.
+    steps, n_envs: how long each player plays how many games side by side.
+    discount: of the returns. The last 3 / (1 - discount) steps, whose future was not played, are left out.
+
+    Returns {"score": points per 1000 steps by player, "returns": {form: {player: [mean, standard error]}}, ...}.
+    """
+    folder = RunFolder.open(good)
+    config = read_config(folder, warn)
+    learnt, frames = newest_tensors(folder, warn)
+    counted = steps - round(3 / (1 - discount))
+    if counted < 1:
+        raise UsageError(f"--steps is {steps}; with a discount of {discount} use more than {steps - counted}.")
+    source, models = config, dict[str, Tensor]()
+    if maps is not None:
+        own = RunFolder.open(maps)
+        source, models = read_config(own, warn), part(newest_tensors(own, warn)[0], "observer.control")
+        if not models and not source.uses_oracle:
+            raise UsageError(f"{maps} holds no control models; give a run of mega, or leave --maps out.")
+    elif not config.tracks_control:
+        source = replace(config, method="mega", reward=None)
+    if oracle:
+        source, models = replace(source, control=replace(source.control, oracle=OracleConfig(oracle))), {}
+    forms = forms_of(source.control.latent)
+    scores, returns = {}, dict[str, dict[str, list[float]]]()
+    for number, player in enumerate(PLAYERS):
+        play = Play(config, learnt, source, models, forms, player, n_envs, device)
+        for done in play.run(steps):
+            progress(number * steps + done, len(PLAYERS) * steps)
+        scores[player] = 1000 * play.points / (steps * n_envs)
+        for name in forms:
+            for charge in (False, True):
+                each = discounted(play.paid(name, charge), play.over, discount)[:counted].mean(0)  # (N,)
+                row = returns.setdefault(name + ", charge" * charge, {})
+                row[player] = [float(each.mean()), float(each.std() / len(each) ** 0.5)]
+    kind = f"oracle, {oracle} lags" if oracle else "untrained" if maps is None else "learnt"
+    return {"game": config.game, "good": folder.path.name, "frames": frames, "maps": kind, "discount": discount} | {
+        "steps": steps,
+        "n_envs": n_envs,
+        "score": scores,
+        "returns": returns,
+    }
+
+
+class Play:
+    """One player's games, watched by one control observer per form."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        learnt: Mapping[str, Tensor],
+        source: TrainConfig,
+        models: Mapping[str, Tensor],
+        forms: Mapping[str, LatentConfig],
+        player: str,
+        n_envs: int,
+        device: torch.device,
+    ) -> None:
+        self.player = Player(config, dict(learnt), n_envs, SEED, device)
+        env, collector = self.player.env, self.player.collector
+        world = world_of(env, device, SEED)
+        if player == "idle":
+            collector.agent = Idle(world, collector.rollout.values.shape[-1])
+        collector.policy_on.fill_({"good": 1.0, "worst": -1.0}.get(player, 0.0))
+        self.observers: dict[str, Observer] = {}
+        for name, latent in forms.items():
+            own = replace(source, control=replace(source.control, latent=latent))
+            self.observers[name] = make_observers(own, env, world, names=("control",), learns=False)["control"]
+            if models:
+                self.observers[name].load_state_dict(models)
+        self.points = 0.0
+        self.growth = {name: list[Tensor]() for name in forms}
+        self.amount = {name: list[Tensor]() for name in forms}
+        """Sum of g, one more than steps."""
+        self.terminated, self.ended = list[Tensor](), list[Tensor]()
+
+    def run(self, steps: int) -> Iterator[int]:
+        """Play; says after every step how many are done."""
+        self.player.begin()
+        self.look()
+        for t in range(steps):
+            step = self.player.step()
+            self.look()
+            self.terminated.append(step.terminated.cpu())
+            self.ended.append((step.terminated | step.truncated | step.first).cpu())
+            self.points += float(step.rewards.sum())
+            yield t + 1
+        self.player.env.close()
+
+    def look(self) -> None:
+        """Every observer sees the newest frames."""
+        seen = self.player.collector.seen(self.player.rollout.index(0))
+        for name, observer in self.observers.items():
+            observer.prepare(0)
+            fields = observer.advance(seen)
+            self.growth[name].append(fields["mega_reward"].cpu())
+            self.amount[name].append(fields["g"].sum(-1).cpu())
+
+    @property
+    def over(self) -> Bool[Tensor, "T N"]:
+        """The steps that ended a return."""
+        return torch.stack(self.ended)
+
+    def paid(self, name: str, charge: bool) -> Float[Tensor, "T N"]:
+        """The rewards of a form; with the charge, an end costs all that was under control."""
+        growth, amount = torch.stack(self.growth[name][1:]), torch.stack(self.amount[name][:-1])
+        return torch.where(torch.stack(self.terminated), -amount, growth) if charge else growth
+
+
+def table(result: dict[str, Any]) -> str:
+    """For people: one row per form, and whether the good player is paid most, by how many standard errors."""
+    rows = [["form", *PLAYERS, "good is paid most by"]]
+    for name, by_player in result["returns"].items():
+        others = {player: value for player, value in by_player.items() if player != "good"}
+        rival = max(others, key=lambda player: others[player][0])
+        gap, errors = (
+            by_player["good"][0] - others[rival][0],
+            (by_player["good"][1] ** 2 + others[rival][1] ** 2) ** 0.5,
+        )
+        cells = [f"{mean:.3g} +- {error:.2g}" for mean, error in by_player.values()]
+        verdict = f"{gap / max(errors, 1e-9):.1f} errors" if gap > 0 else f"no, {rival} is"
+        rows.append([name, *cells, verdict])
+    rows.insert(1, ["score per 1000 steps", *(f"{result['score'][player]:.3g}" for player in PLAYERS), ""])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    about = (
+        f"{result['game']}, maps: {result['maps']}. Mean discounted return ({result['discount']}) from every step on."
+    )
+    return "\n".join([*lines, "", about])

@@ -1,0 +1,135 @@
+"""Relations by sight: an RTM whose Phi is a convolution that sees one cell and draws what happens in and around it.
+
+In Eq. 6 Phi guesses a cell of the new frame from one cell of the old one, the action and the offset between the two.
+`rtm.RTM` takes the paper's networks for that: a cell becomes a code, and a ball that leaves a cell at the top must be
+learnt apart from one that moves on inside it. Here Phi is a small convolution over the cell's surroundings, in which
+all but the cell itself is blank. Things move the same way everywhere, so that what was learnt of a ball in the middle
+of a cell holds at its border, where control changes hands.
+
+  draw      every cell `from` draws the change s_t - s_{t-1} of all pixels no further from it than `reach`
+  learn     the squared error of the drawings, each source on its own
+  attend    each pixel that changed is shared out among those who could draw it, by how well they did (the posterior
+            of a mixture in which one source paints each pixel); a cell's relation is the mean over its changed pixels
+
+Eq. 7-8 are not needed: whoever drew it best is known once the frame is there. A cell that shows what it showed relies
+on itself. Beyond `reach` a source draws nothing: no cell relies on one that is not its neighbour.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from megareward.control.config import RtmConfig
+from megareward.control.grid import Grid
+from megareward.types import Bool, Float, Int, Shaped, Tensor
+
+KERNELS = (5, 5, 3)
+"""Sides of the three convolutions; together a pixel is told of pixels up to 5 away."""
+NOISE = 16 / 255
+"""Standard deviation of a pixel about what its painter drew, as a share of the range from black to white."""
+
+
+class Window(NamedTuple):
+    """A cell with its surroundings along one axis, in pixels."""
+
+    cell: int
+    reach: int
+    side: int
+    """cell + 2 * reach, or a pixel or two more, for blocks to fit."""
+
+
+def window(cell: int, block: int) -> Window:
+    reach = min(block * sum(kernel // 2 for kernel in KERNELS), cell)
+    return Window(cell, reach, -(-(cell + 2 * reach) // block) * block)
+
+
+class LocalRTM(nn.Module):
+    """Phi for all sources at once. Frames come scaled, as the other models see them."""
+
+    own: Tensor
+    inside: Tensor
+
+    def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
+        super().__init__()
+        self.grid, self.config = grid, config
+        self.block = max(1, round(min(grid.cell_h, grid.cell_w) / 10))
+        """Pixels along a side that the convolutions see as one, with the more features: things on a large screen move
+        farther, in pixels."""
+        self.rows, self.columns = window(grid.cell_h, self.block), window(grid.cell_w, self.block)
+        C, squares = config.local_features, self.block**2
+        self.enter = nn.Conv2d(config.stack * squares, C, KERNELS[0], padding="same")
+        self.action = nn.Embedding(n_actions, C)
+        self.inner = nn.Conv2d(C, C, KERNELS[1], padding="same")
+        self.leave = nn.Conv2d(C, squares, KERNELS[2], padding="same")
+        own = torch.zeros(self.rows.side, self.columns.side)
+        own[self.rows.reach :, self.columns.reach :][: grid.cell_h, : grid.cell_w] = 1
+        self.register_buffer("own", own, persistent=False)
+        """1 on the pixels of the cell itself."""
+        inside = self.windows(torch.ones(1, grid.px_h, grid.px_w))[0]
+        self.register_buffer("inside", inside, persistent=False)
+        """(HW, side_h, side_w): 0 on what lies beyond the screen."""
+
+    def windows(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B HW side_h side_w"]:
+        """Every cell with its surroundings; nothing is beyond the screen."""
+        (_, up, side_h), (_, left, side_w) = self.rows, self.columns
+        down, right = side_h - up - self.grid.cell_h, side_w - left - self.grid.cell_w
+        padded = F.pad(frames, (left, right, up, down))
+        cut = padded.unfold(-2, side_h, self.grid.cell_h).unfold(-2, side_w, self.grid.cell_w)
+        return cut.flatten(-4, -3)
+
+    def draw(
+        self, seen: Float[Tensor, "M K side_h side_w"], actions: Int[Tensor, "M"]
+    ) -> Float[Tensor, "M side_h side_w"]:
+        """What changes around each source, judging by its own cell in the last K frames and the action."""
+        x = self.enter(F.pixel_unshuffle(seen * self.own, self.block))
+        x = F.relu(x + self.action(actions)[:, :, None, None].to(x.dtype))
+        return F.pixel_shuffle(self.leave(F.relu(self.inner(x))), self.block)[:, 0]
+
+    def loss(
+        self,
+        stack: Float[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        now: Float[Tensor, "N px_h px_w"],
+        sources: Int[Tensor, "N S"],
+    ) -> Float[Tensor, ""]:
+        """The squared error of the chosen sources' drawings, summed over what they can reach, per pixel of a cell."""
+        N, S = sources.shape
+        rows = torch.arange(N, device=sources.device)[:, None]
+        seen = self.windows(stack).transpose(1, 2)[rows, sources].flatten(0, 1)  # (N S, K, side_h, side_w)
+        change = self.windows(now - stack[:, -1])[rows, sources].flatten(0, 1)  # (N S, side_h, side_w)
+        drawn = self.draw(seen, actions.repeat_interleave(S)).float()
+        error = (drawn - change).square() * self.inside[sources.flatten()]
+        return error.sum((1, 2)).mean() / (self.grid.cell_h * self.grid.cell_w)
+
+    def sources(
+        self, changed: Bool[Tensor, "N px_h px_w"], priorities: Float[Tensor, "N HW"], S: int
+    ) -> Int[Tensor, "N S"]:
+        """S cells to learn from: first those around which anything changed, then others; among equals at random."""
+        near = self.windows(changed.float()).amax((-2, -1))  # (N, HW)
+        return (near + priorities).topk(S, -1).indices
+
+    def attend(
+        self,
+        stack: Float[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        now: Float[Tensor, "N px_h px_w"],
+        changed: Bool[Tensor, "N px_h px_w"],
+        scale: Float[Tensor, ""] | float,
+    ) -> Float[Tensor, "N HW HW"]:
+        """The relation [to, from]; rows sum to 1. `scale` is the range of the observation from black to white."""
+        grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
+        seen = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
+        drawn = self.draw(seen, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
+        errors = (drawn - self.windows(now - stack[:, -1])) / (NOISE * scale)
+        fits = -errors.square() / 2  # (N, from, side_h, side_w)
+        (_, up, side_h), (_, left, side_w) = self.rows, self.columns
+        screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), -torch.inf)
+        for cell in range(HW):  # where on the screen each has drawn
+            y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
+            screen[:, cell, y : y + side_h, x : x + side_w] = fits[:, cell]
+        shares = screen[:, :, up : up + grid.px_h, left : left + grid.px_w].softmax(1) * changed[:, None]
+        n_changed = grid.to_cells(changed).sum((-2, -1))[..., None]  # (N, to, 1)
+        relation = grid.to_cells(shares).sum((-2, -1)).transpose(1, 2) / n_changed.clamp(min=1)
+        return torch.where(n_changed > 0, relation, torch.eye(HW, device=relation.device))

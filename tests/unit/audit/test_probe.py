@@ -1,0 +1,120 @@
+"""`megareward probe`: what each form of the reward would pay to whom."""
+
+import json
+
+import pytest
+import torch
+
+from megareward.audit.probe import PLAYERS, Play, discounted, forms_of, probe, table
+from megareward.cli import main
+from megareward.control.config import FORMS, LatentConfig
+from megareward.errors import UsageError
+from megareward.runs.folder import RunFolder
+from megareward.training.config import read_config
+from megareward.training.evaluate import newest_tensors
+
+CPU = torch.device("cpu")
+SHORT = {"steps": 34, "n_envs": 3, "discount": 0.9, "device": CPU}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    how = ["--preset", "debug", "--game", "mini-breakout", "--quiet", "--no-tensorboard", "--device", "cpu", "--out"]
+    for method in ("extrinsic", "mega"):
+        assert main(["train", method, *how, str(folder / method)]) == 0
+    return folder
+
+
+def test_returns_by_their_definition():
+    generator = torch.Generator().manual_seed(0)
+    rewards, over = torch.randn(7, 3, generator=generator), torch.rand(7, 3, generator=generator) < 0.3
+    found = discounted(rewards, over, 0.8)
+    for t in range(7):
+        for n in range(3):
+            expected, factor = 0.0, 1.0
+            for k in range(t, 7):
+                expected += factor * rewards[k, n].item()
+                factor *= 0.8
+                if over[k, n]:
+                    break
+            assert found[t, n].item() == pytest.approx(expected, abs=1e-5)
+
+
+def watched(runs, player: str, steps: int = 60) -> Play:
+    folder = RunFolder.open(runs / "extrinsic")
+    config, mega = read_config(folder), read_config(RunFolder.open(runs / "mega"))
+    forms = {"difference": LatentConfig(reward="difference"), "level": LatentConfig(reward="level")}
+    play = Play(config, newest_tensors(folder, print)[0], mega, {}, forms, player, 3, CPU)
+    play.moves = []
+    for _ in play.run(steps):
+        play.moves.append(play.player.actions.clone())
+    return play
+
+
+def test_the_charge_takes_all_that_was_under_control_where_the_game_ends(runs):
+    play = watched(runs, "random", steps=400)
+    free, charged = play.paid("difference", False), play.paid("difference", True)
+    ended = torch.stack(play.terminated)
+    amount = torch.stack(play.amount["difference"])
+    assert ended.any()
+    assert torch.equal(free[~ended], charged[~ended])
+    assert torch.equal(charged[ended], -amount[:-1][ended])
+    first = torch.stack(play.ended)[:-1] & ended[:-1]  # the step after a lost game opens the next
+    assert (amount[2:][first] == 0).all()
+    torch.testing.assert_close(play.paid("level", False)[~ended], torch.stack(play.amount["level"])[1:][~ended])
+
+
+def test_players_play_as_they_are_called(runs):
+    assert not torch.stack(watched(runs, "idle").moves).any()
+    good, worst, random = (watched(runs, player).player.collector for player in ("good", "worst", "random"))
+    assert (good.policy_on.item(), worst.policy_on.item(), random.policy_on.item()) == (1.0, -1.0, 0.0)
+    likes, dislikes = good.rollout.log_policy[0], worst.rollout.log_policy[0]
+    assert (likes - likes[:, :1]).abs().max() > 0
+    assert torch.allclose(random.rollout.log_policy[0], torch.log(torch.tensor(1 / 3)))
+    assert dislikes.shape == likes.shape
+
+
+@pytest.mark.parametrize("maps", ["untrained", "learnt", "oracle, 4 lags"])
+def test_every_form_is_paid_to_every_player(runs, maps):
+    given = {"learnt": {"maps": runs / "mega"}, "oracle, 4 lags": {"oracle": 4}}.get(maps, {})
+    calls = []
+    result = probe(runs / "extrinsic", **given, **SHORT, progress=lambda done, of: calls.append((done, of)))
+    assert result["maps"] == maps
+    assert calls[-1] == (4 * 34, 4 * 34)
+    assert len(result["returns"]) == 2 * (1 + len(FORMS))
+    assert all(tuple(row) == PLAYERS for row in result["returns"].values())
+    assert any(row["random"][0] != row["idle"][0] for row in result["returns"].values())
+    lines = table(result).splitlines()
+    assert lines[0].split()[1:5] == list(PLAYERS)
+    assert any(line.startswith("moved, charge") for line in lines)
+
+
+def test_the_papers_form_is_among_them():
+    latent = forms_of(LatentConfig())["as printed"]
+    assert (latent.reward, latent.hold, latent.clip, latent.above_chance) == ("difference", False, False, False)
+
+
+def test_the_command_prints_and_writes_the_table(runs, capsys, tmp_path):
+    words = [
+        "--steps",
+        "34",
+        "--n-envs",
+        "2",
+        "--discount",
+        "0.9",
+        "--device",
+        "cpu",
+        "--json",
+        str(tmp_path / "p.json"),
+    ]
+    assert main(["probe", str(runs / "extrinsic"), *words]) == 0
+    assert "mini-breakout, maps: untrained" in capsys.readouterr().out
+    assert json.loads((tmp_path / "p.json").read_text())["n_envs"] == 2
+
+
+def test_what_cannot_be_probed_is_said(runs):
+    with pytest.raises(UsageError, match=r"--steps is 30; with a discount of 0\.9 use more than 30"):
+        probe(runs / "extrinsic", **{**SHORT, "steps": 30})
+    with pytest.raises(UsageError, match="holds no control models"):
+        probe(runs / "extrinsic", maps=runs / "extrinsic", **SHORT)
