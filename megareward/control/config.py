@@ -314,7 +314,7 @@ def mini(config: ControlConfig) -> ControlConfig:
     return replace(
         config,
         adm=replace(config.adm, features=32),
-        rtm=replace(config.rtm, channels=16, features=128, gamma_features=64, targets=0.375),
+        rtm=replace(config.rtm, channels=16, features=128, gamma_features=64, targets=0.375, local_features=8),
         learning_rate=3e-3,
         batch=32,
         fraction=0.25,

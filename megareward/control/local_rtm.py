@@ -107,8 +107,11 @@ class LocalRTM(nn.Module):
         self, changed: Bool[Tensor, "N px_h px_w"], priorities: Float[Tensor, "N HW"], S: int
     ) -> Int[Tensor, "N S"]:
         """S cells to learn from: first those around which anything changed, then others; among equals at random."""
-        near = self.windows(changed.float()).amax((-2, -1))  # (N, HW)
-        return (near + priorities).topk(S, -1).indices
+        return (self.near(changed) + priorities).topk(S, -1).indices
+
+    def near(self, changed: Bool[Tensor, "N px_h px_w"]) -> Float[Tensor, "N HW"]:
+        """1 where anything changed in a cell or around it."""
+        return self.windows(changed.float()).amax((-2, -1))
 
     def attend(
         self,
@@ -120,11 +123,15 @@ class LocalRTM(nn.Module):
     ) -> Float[Tensor, "N HW HW"]:
         """The relation [to, from]; rows sum to 1. `scale` is the range of the observation from black to white."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
-        seen = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
-        drawn = self.draw(seen, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
+        (_, up, side_h), (_, left, side_w) = self.rows, self.columns
+        windows = self.windows(stack).transpose(1, 2)  # (N, HW, K, side_h, side_w)
+        if stack.is_cuda:  # all of them, so that the host need not wait
+            drawn = self.draw(windows.flatten(0, 1), actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
+        else:  # those whose drawings will be looked at
+            drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), self.near(changed).nonzero().unbind(1)
+            drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
         errors = (drawn - self.windows(now - stack[:, -1])) / (NOISE * scale)
         fits = -errors.square() / 2  # (N, from, side_h, side_w)
-        (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), -torch.inf)
         for cell in range(HW):  # where on the screen each has drawn
             y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
