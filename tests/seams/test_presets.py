@@ -9,7 +9,17 @@ from megareward.training.run import resume
 from tests.seams.small_runs import QUIET, Outcome, T, assert_same, run_with_a_stop, small, whole
 
 
-@pytest.mark.parametrize("preset", [mini, paper, released])
+def local(config: ControlConfig) -> ControlConfig:
+    """Relations by sight, and the reward that is on trial with them."""
+    config = mini(config)
+    return replace(
+        config,
+        rtm=replace(config.rtm, model="local", local_features=3),
+        latent=replace(config.latent, reward="moved"),
+    )
+
+
+@pytest.mark.parametrize("preset", [mini, paper, released, local])
 def test_mega_reward_under_every_preset_resumes_exactly(preset, tmp_path):
     shrunk = mini(ControlConfig())
     control = preset(ControlConfig())
