@@ -13,6 +13,7 @@ import torch
 from megareward.control.config import AdmConfig, ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.learning.pending_update import PendingUpdate
 from megareward.control.learning.schedule import Schedule
+from megareward.control.models import ControlModels
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PPOConfig
@@ -55,6 +56,8 @@ PONG = TrainConfig(
     control=CONTROL,
 )
 """Random actions throughout: what is recorded does not depend on any rounding."""
+LOCAL = replace(CONTROL, rtm=replace(CONTROL.rtm, model="local"))
+"""Relations by sight."""
 
 
 @contextmanager
@@ -115,9 +118,10 @@ def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
 
 
+@pytest.mark.parametrize("control", [CONTROL, LOCAL], ids=["pairs", "local"])
 @pytest.mark.parametrize("graph", ["on", "off"])
-def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_turn(graph):
-    config = replace(PONG, control=replace(CONTROL, execution=replace(EXACT, graph=graph)))
+def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_turn(graph, control):
+    config = replace(PONG, control=replace(control, execution=replace(EXACT, graph=graph)))
     in_turn, again, beside = (learnt(config, two) for two in (False, False, True))
     for kind in (0, 1):
         noise = largest_difference(in_turn[kind], again[kind])  # 0 where all kernels add in a fixed order
@@ -125,8 +129,9 @@ def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_t
     assert largest_difference(in_turn[0][:1], in_turn[0][-1:]) > 1e-4  # something was learnt
 
 
-def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait():
-    trainer = Trainer(PONG, GPU)
+@pytest.mark.parametrize("control", [CONTROL, LOCAL], ids=["pairs", "local"])
+def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait(control):
+    trainer = Trainer(replace(PONG, control=control), GPU)
     trainer.begin()
     for _ in range(4):  # graphs are captured, the statistics of the frames are complete
         trainer.iterate()
@@ -143,6 +148,20 @@ def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait():
     finally:
         torch.cuda.set_sync_debug_mode("default")
     trainer.env.close()
+
+
+def test_a_gpu_sees_the_relations_that_a_cpu_sees():
+    """Which draws from all cells, where a CPU draws from those that matter."""
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(256, (N, 5, 84, 84), dtype=torch.uint8, generator=generator)
+    frames[:, 4, 30:, 10:] = frames[:, 3, 30:, 10:]  # most of it stands still
+    here, there = (ControlModels(LOCAL, (84, 84), 3, device, seed=1) for device in ("cpu", GPU))
+    actions = torch.arange(N) % 3
+    seen = (frames[:, :4], actions, frames[:, 4])
+    with fixed_algorithms():
+        expected = here.attend(*seen, None).relation
+        found = there.attend(*(part.to(GPU) for part in seen), None).relation
+    torch.testing.assert_close(found.cpu(), expected, atol=1e-3, rtol=1e-2)
 
 
 def test_an_overlapped_run_is_stopped_and_resumed(tmp_path):
