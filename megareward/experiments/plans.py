@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from megareward.control import config as control_config
 from megareward.control.config import ControlConfig
-from megareward.envs.mini import MINI_GAMES
+from megareward.envs.mini import MINI_GAMES, TUNING_GAMES
 from megareward.errors import UsageError, suggestion
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset, without_fast_paths
@@ -183,8 +183,8 @@ MINI = Experiment(
     name="mini-games",
     question="Which reward leads to play on the mini games, and which is fooled by a noisy TV?",
     rows={name: as_in_its_source(name) for name in FIRST_SEVEN},
-    columns={name: game(name) for name in MINI_GAMES}
-    | {f"{name} tv": game(name, noisy_tv=True) for name in MINI_GAMES},
+    columns={name: game(name) for name in TUNING_GAMES}
+    | {f"{name} tv": game(name, noisy_tv=True) for name in TUNING_GAMES},
     frames=150_000,
 )
 
@@ -227,7 +227,7 @@ FORMS = Experiment(
         "oracle": compared(control(oracle={"lags": 32})),
         "oracle, literal": compared(control(oracle={"lags": 32}), LITERAL),
     },
-    columns={name: game(name) for name in MINI_GAMES},
+    columns={name: game(name) for name in TUNING_GAMES},
     frames=150_000,
 )
 
@@ -290,7 +290,7 @@ DEATH = Experiment(
     name="death",
     question="What is control worth, under one rule for death?",
     rows=under_both_rules(("random", *NOT_RANDOM), NOT_RANDOM),
-    columns={name: game(name) for name in MINI_GAMES},
+    columns={name: game(name) for name in TUNING_GAMES},
     frames=150_000,
     seeds=5,
 )

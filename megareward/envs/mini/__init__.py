@@ -6,19 +6,25 @@ Nothing in this file imports torch, so that the command line can list the games 
 from megareward.envs.mini.config import (
     MINI_CONFIGS,
     MINI_GAMES,
+    TUNING_GAMES,
     BreakoutConfig,
+    CrateConfig,
     DemonConfig,
     MiniConfig,
     PongConfig,
+    RoadConfig,
     mini_config,
 )
 
 __all__ = [
     "MINI_CONFIGS",
     "MINI_GAMES",
+    "TUNING_GAMES",
     "BreakoutConfig",
+    "CrateConfig",
     "DemonConfig",
     "MiniConfig",
     "PongConfig",
+    "RoadConfig",
     "mini_config",
 ]

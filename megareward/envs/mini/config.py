@@ -93,6 +93,38 @@ class DemonConfig(MiniConfig):
         return self.lives
 
 
+@dataclass(frozen=True)
+class RoadConfig(MiniConfig):
+    """mini-road: +1 for every crossing."""
+
+    lives: int = 3
+    """Walkers per game. Source: ours (Atari's Freeway only throws the chicken back)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least_one(lives=self.lives)
+
+    @property
+    def starting_lives(self) -> int:
+        return self.lives
+
+
+@dataclass(frozen=True)
+class CrateConfig(MiniConfig):
+    """mini-crate: +1 for every crate delivered."""
+
+    lives: int = 3
+    """Workers per game. Source: ours."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least_one(lives=self.lives)
+
+    @property
+    def starting_lives(self) -> int:
+        return self.lives
+
+
 def _game(name: str, title: str, config: type[MiniConfig], world: str, actions: int) -> Game:
     make = f"megareward.envs.mini.{world}.make"
     return Game(name, title, config, make, actions=actions, score="not shown", preset="mini", branching="online")
@@ -104,9 +136,14 @@ MINI_GAMES: dict[str, Game] = {
         _game("mini-pong", "MiniPong", PongConfig, "pong:MiniPong", actions=3),
         _game("mini-breakout", "MiniBreakout", BreakoutConfig, "breakout:MiniBreakout", actions=3),
         _game("mini-demon", "MiniDemon", DemonConfig, "demon:MiniDemon", actions=4),
+        _game("mini-road", "MiniRoad", RoadConfig, "road:MiniRoad", actions=3),
+        _game("mini-crate", "MiniCrate", CrateConfig, "crate:MiniCrate", actions=5),
     )
 }
 """Every mini game, by its name."""
+
+TUNING_GAMES = ("mini-pong", "mini-breakout", "mini-demon")
+"""Settings were chosen on these; the others were made to be judged on."""
 
 MINI_CONFIGS: dict[str, type[MiniConfig]] = {
     name: game.config for name, game in MINI_GAMES.items() if issubclass(game.config, MiniConfig)

@@ -12,7 +12,8 @@ from megareward.envs.mini.drawing import WALL_LEVEL
 from megareward.envs.mini.games import make_mini
 
 EXTRAS = {"distractor": True, "noisy_tv": True, "death_flash": True, "moving_camera": True}
-SHORT_GAMES = {"mini-pong": {"points": 1}, "mini-breakout": {"lives": 2}, "mini-demon": {"lives": 1}}
+SHORT_GAMES = {"mini-pong": {"points": 1}, "mini-breakout": {"lives": 2}}
+SHORT_GAMES |= {name: {"lives": 1} for name in ("mini-demon", "mini-road", "mini-crate")}
 every_game = pytest.mark.parametrize("name", MINI_GAMES)
 
 
