@@ -7,6 +7,7 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError, suggestion
+from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset, without_fast_paths
 
@@ -100,13 +101,26 @@ def method(name: str) -> Change:
     return change
 
 
-def only_watch(preset: str) -> Change:
-    """The control models of a preset learn from random play, all from the same games; the policy never learns."""
+def only_watch(change_models: Change = lambda config: config) -> Change:
+    """The control models learn from random play, all from the same games; the policy never learns."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = change_models(config)
+        control = replace(config.control, background_frames=max(config.control.normalise_frames, config.frames))
+        return replace(config, n_envs=64, rollout_steps=32, warmup_steps=config.frames, control=control)
+
+    return change
+
+
+def models_of(preset: str, ppo: PPOConfig, **changes: Any) -> Change:
+    """The control models of a preset, but for `changes`. No policy learns here, so its PPO, its scaling of frames and
+    its reward have no bearing: they stay those under which `maps` is recorded."""
 
     def change(config: TrainConfig) -> TrainConfig:
         config = with_preset(config, preset)
-        control = replace(config.control, background_frames=max(config.control.normalise_frames, config.frames))
-        return replace(config, n_envs=64, rollout_steps=32, warmup_steps=config.frames, control=control)
+        reward = replace(config.reward, bonus="growth", normalise=True)
+        policy = PolicyConfig(trunk=config.policy.trunk)
+        return replace(config, ppo=ppo, policy=policy, reward=reward, control=replace(config.control, **changes))
 
     return change
 
@@ -343,10 +357,10 @@ MAPS = Experiment(
     name="maps",
     question="Whose control maps are true?",
     rows={
-        "default": only_watch("many"),
-        "nothing forgets": both(only_watch("many"), control(latent={"background": 1.0, "reward": "spread"}), with_g),
-        "released": only_watch("released"),
-        "paper": only_watch("paper"),
+        "default": only_watch(),
+        "nothing forgets": both(only_watch(), control(latent={"background": 1.0, "reward": "spread"}), with_g),
+        "released": only_watch(models_of("released", PPOConfig(clip_decays=True, normalise_advantages="rollout"))),
+        "paper": only_watch(models_of("paper", PPOConfig(clip_decays=True), batch=256)),  # the preset now has 8
     },
     columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "freeway", "seaquest")},
     frames=1_500_000,

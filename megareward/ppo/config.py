@@ -8,7 +8,8 @@ from megareward.errors import UsageError
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code (paper, R15)."""
+    """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code and of the authors', but
+    for a clip that stays; `--preset paper` has the published settings, `--preset released` the authors'."""
 
     epochs: int = 4
     """Passes over each rollout (the PPO paper's table says 3; its code and the authors' say 4)."""
@@ -21,11 +22,12 @@ class PPOConfig:
     adam_eps: float = 1e-5
     clip: float = 0.1
     """Of the probability ratio, and of the value's change."""
-    clip_decays: bool = True
-    """Linearly to 0 at the end of training (the authors' code; newer PPO code keeps it constant)."""
+    clip_decays: bool = False
+    """Linearly to 0 at the end of training (the PPO paper, the authors' code; newer PPO code keeps it constant)."""
     gae_lambda: float = 0.95
     entropy_weight: float = 0.01
     value_weight: float = 0.5
+    """Of half the squared error (the PPO paper: 1 of all of it, which is 2 here; the authors' code: 0.5)."""
     clip_value: bool = True
     """Take the worse of the clipped and the unclipped value loss."""
     max_grad_norm: float = 0.5

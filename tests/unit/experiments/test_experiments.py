@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,12 @@ def test_maps_are_learnt_from_the_same_random_games():
     assert len({(c.game, c.seed, c.frames, c.n_envs, c.rollout_steps, c.env) for c in cells}) == 1
     assert all(c.warmup_iterations >= c.iterations for c in cells)  # PPO never begins
     assert len({c.control for c in cells}) == len(MAPS.rows)
+
+
+def test_the_recorded_maps_are_still_those_of_the_experiment():
+    """Presets go on changing; what was recorded under them does not."""
+    folder = Path(__file__).parents[3] / "results" / "experiments" / "maps"
+    assert [cell.name for cell in MAPS.cells() if not runner.is_done(folder, cell)] == []
 
 
 def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
