@@ -61,7 +61,15 @@ class PolicyConfig:
     small: 16 and 32 and 128 units, for mini games. auto: nature from 64 pixels upwards, small below."""
     stack: int = 4
     """Frames the policy sees at once, newest last."""
+    padding: Literal["repeat", "zeros"] = "repeat"
+    """What a stack shows before an episode's first frame: that frame again, or black (the authors' code)."""
+    normalise: Literal["fixed", "pixel"] = "fixed"
+    """fixed: frame / 255. pixel: (frame - mean of each pixel) / one standard deviation (the authors' code)."""
+    normalise_frames: int = 10_000
+    """The first frames, from which the statistics of `pixel` are taken; fixed afterwards (the authors' code: about
+    10,000 of random play)."""
 
     def __post_init__(self) -> None:
-        if self.stack < 1:
-            raise UsageError(f"policy.stack is {self.stack}; it must be at least 1.")
+        for field in ("stack", "normalise_frames"):
+            if getattr(self, field) < 1:
+                raise UsageError(f"policy.{field} is {getattr(self, field)}; it must be at least 1.")

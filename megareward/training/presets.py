@@ -41,7 +41,7 @@ def released(config: TrainConfig) -> TrainConfig:
         rollout_steps=128,
         warmup_steps=614_400,
         ppo=PPOConfig(clip_decays=True, normalise_advantages="rollout"),
-        policy=PolicyConfig(trunk="nature-32"),
+        policy=PolicyConfig(trunk="nature-32", padding="zeros", normalise="pixel"),
         control=released_control(config.control),
         reward=with_settings_of("released", config.reward),
         g_channel="no",

@@ -200,6 +200,8 @@ def test_the_released_preset_is_the_released_ppo():
     r15 = {"epochs": 4, "minibatches": 4, "learning_rate": 2.5e-4, "clip": 0.1, "value_weight": 0.5}
     assert {name: getattr(config.ppo, name) for name in r15} == r15
     assert (config.ppo.learning_rate_decays, config.ppo.clip_decays, config.ppo.clip_value) == (True, True, True)
+    assert (config.policy.normalise, config.policy.padding, config.shows_g) == ("pixel", "zeros", False)
+    assert (config.reward.bonus, config.reward.end_takes_all) == ("count", False)
 
 
 @pytest.mark.parametrize("literal", ["paper", "released"])
