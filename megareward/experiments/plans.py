@@ -71,11 +71,11 @@ def game(name: str, **extras: Any) -> Change:
     return change
 
 
-def atari(name: str) -> Change:
+def atari(name: str, presets: str = "many") -> Change:
     """Play this Atari game with many environments; few threads each, since several runs share the cores."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        config = with_preset(replace(config, game=name, env=None), "many")  # type: ignore[arg-type]  # as above
+        config = with_preset(replace(config, game=name, env=None), presets)  # type: ignore[arg-type]  # as above
         return replace(config, env=config.env.with_threads(4))
 
     return change
@@ -92,11 +92,11 @@ def long_atari(name: str) -> Change:
     return change
 
 
-def method(name: str) -> Change:
-    """Train with this method, everything else as the game's preset has it."""
+def method(name: str, presets: str = "auto") -> Change:
+    """Train with this method, everything else as the game's preset has it, or these presets."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        return with_preset(replace(config, method=name, reward=None), "auto")
+        return with_preset(replace(config, method=name, reward=None), presets)
 
     return change
 
@@ -312,6 +312,21 @@ PLAY = Experiment(
     whole_games=30,
 )
 
+LITERAL_AND_DEFAULT = Experiment(
+    name="presets",
+    question="How do the paper's text and the authors' code play, beside the default and beside survival alone?",
+    rows={
+        "paper": method("mega", "paper,many"),
+        "released": method("mega", "released,many"),
+        "default": method("mega", "many"),
+        "alive": method("alive", "many"),
+    },
+    columns={name: atari(name, "default") for name in ("breakout", "pong", "up_n_down")},
+    frames=10_000_000,
+    seeds=1,
+    whole_games=30,
+)
+
 ATARI_LONG = Experiment(
     name="atari-long",
     question="What does each reward lead to in the paper's 80M frames?",
@@ -368,7 +383,21 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-ALL = (MINI, FORMS, FLASH, DEATH, DEATH_ATARI, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+ALL = (
+    MINI,
+    FORMS,
+    FLASH,
+    DEATH,
+    DEATH_ATARI,
+    ATARI,
+    PLAY,
+    LITERAL_AND_DEFAULT,
+    ATARI_LONG,
+    ATARI_FORMS,
+    ATARI_FLASH,
+    PARITY,
+    MAPS,
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 
