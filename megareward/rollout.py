@@ -6,17 +6,19 @@ collector; rewards, observers and the agent read.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 from megareward.envs.interface import Step
-from megareward.stacking import stack_times
+from megareward.stacking import in_episode, stack_times
 from megareward.state import State, joined, part
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 from megareward.world import World
 
+Padding = Literal["repeat", "zeros"]
+"""What a stack shows before an episode's first frame."""
 Fields = Mapping[str, Shaped[Tensor, "*B"]]
 """What observers recorded, by name."""
 
@@ -203,11 +205,13 @@ class Rollout:
         """The numbers t * N + n of the samples of one moment, of all environments or of those in `rows`."""
         return t * self.n_envs + self._envs[rows]
 
-    def stacks(self, index: Int[Tensor, "B"]) -> UInt8[Tensor, "B stack px_h px_w"]:
-        """The newest frames at any samples of the flattened rollout, index = t * N + n."""
+    def stacks(self, index: Int[Tensor, "B"], padding: Padding = "repeat") -> UInt8[Tensor, "B stack px_h px_w"]:
+        """The newest frames at any samples of the flattened rollout, index = t * N + n; before an episode's first frame
+        that frame again, or black ones."""
         t, n = index // self.n_envs, index % self.n_envs
         times = stack_times(self.history + t, self.age[t, n], self.history + 1)  # (B, stack)
-        return self.all_frames[times, n[:, None]]
+        stacks = self.all_frames[times, n[:, None]]
+        return stacks * in_episode(self.age[t, n], self.history + 1)[..., None, None] if padding == "zeros" else stacks
 
     def field(self, name: str, index: Int[Tensor, "B"]) -> Shaped[Tensor, "B *shape"]:
         return self.fields[name].flatten(0, 1)[index]

@@ -1,4 +1,7 @@
-"""Stacks of the newest K frames. Before an episode's first frame there is nothing: that frame is repeated."""
+"""Stacks of the newest K frames. Before an episode's first frame there is nothing: that frame is repeated.
+
+A policy can also be shown black frames there, as in the released code.
+"""
 
 import torch
 
@@ -9,6 +12,11 @@ def stack_times(times: Int[Tensor, "B"], age: Int[Tensor, "B"], K: int) -> Int[T
     """The times of the K frames up to `times`, newest last, where `age` frames of the episode came before."""
     lags = torch.arange(K - 1, -1, -1, device=times.device)
     return times[:, None] - torch.minimum(lags, age[:, None])
+
+
+def in_episode(age: Int[Tensor, "B"], K: int) -> Bool[Tensor, "B K"]:
+    """Which frames of such a stack are none of the repeated ones."""
+    return torch.arange(K - 1, -1, -1, device=age.device) <= age[:, None]
 
 
 def pushed(

@@ -36,7 +36,7 @@ RUNS = [
     f"curiosity {MINI} --reward.features inverse",
     f"count {MINI} --reward.kind simhash --reward.normalise-frames 500",
     "mega --game mini-demon --preset mini --frames 30k --env.death-flash",
-    "mega --game mini-breakout --preset paper --frames 5k",
+    "mega --game mini-breakout --preset paper --frames 5k --control.batch 256",
     "mega --game mini-breakout --preset released --frames 5k --policy.trunk small --control.batch 256",
     "rnd --game mini-breakout --preset mini --frames 30k --env.noisy-tv",
     "extrinsic --game mini-breakout --preset mini --frames 30k",

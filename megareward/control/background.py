@@ -20,6 +20,14 @@ def distance(n_seen: int) -> int:
     return every
 
 
+def median(sample: UInt8[Tensor, "B px_h px_w"]) -> UInt8[Tensor, "px_h px_w"]:
+    """Of each pixel, the lower of two. `Tensor.median` also says where it lies, which a GPU finds in no fixed order: it
+    is refused where only deterministic kernels may run, although its values are always the same."""
+    if torch.are_deterministic_algorithms_enabled():
+        return sample.sort(0).values[(len(sample) - 1) // 2]
+    return sample.median(0).values
+
+
 class Background:
     """The median of each pixel over a sample of the first `n_frames` frames, fixed from then on.
 
@@ -43,7 +51,7 @@ class Background:
         skipped = -self.n_seen % every  # until the next one is due
         self.sample = torch.cat([self.sample[:: every // before], frames[skipped:wanted:every]])
         self.n_seen += wanted
-        self.frame.copy_(self.sample.median(0).values)
+        self.frame.copy_(median(self.sample))
         self.known.fill_(True)
 
     def shown(self, frames: UInt8[Tensor, "N px_h px_w"], grid: Grid) -> Bool[Tensor, "N HW"]:

@@ -8,6 +8,7 @@ from megareward.control import config as control_config
 from megareward.control.config import ControlConfig
 from megareward.envs.mini import MINI_GAMES, TUNING_GAMES
 from megareward.errors import UsageError, suggestion
+from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset, without_fast_paths
 
@@ -71,11 +72,11 @@ def game(name: str, **extras: Any) -> Change:
     return change
 
 
-def atari(name: str) -> Change:
+def atari(name: str, presets: str = "many") -> Change:
     """Play this Atari game with many environments; few threads each, since several runs share the cores."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        config = with_preset(replace(config, game=name, env=None), "many")  # type: ignore[arg-type]  # as above
+        config = with_preset(replace(config, game=name, env=None), presets)  # type: ignore[arg-type]  # as above
         return replace(config, env=config.env.with_threads(4))
 
     return change
@@ -92,22 +93,35 @@ def long_atari(name: str) -> Change:
     return change
 
 
-def method(name: str) -> Change:
-    """Train with this method, everything else as the game's preset has it."""
+def method(name: str, presets: str = "auto") -> Change:
+    """Train with this method, everything else as the game's preset has it, or these presets."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        return with_preset(replace(config, method=name, reward=None), "auto")
+        return with_preset(replace(config, method=name, reward=None), presets)
 
     return change
 
 
-def only_watch(preset: str) -> Change:
-    """The control models of a preset learn from random play, all from the same games; the policy never learns."""
+def only_watch(change_models: Change = lambda config: config) -> Change:
+    """The control models learn from random play, all from the same games; the policy never learns."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = change_models(config)
+        control = replace(config.control, background_frames=max(config.control.normalise_frames, config.frames))
+        return replace(config, n_envs=64, rollout_steps=32, warmup_steps=config.frames, control=control)
+
+    return change
+
+
+def models_of(preset: str, ppo: PPOConfig, **changes: Any) -> Change:
+    """The control models of a preset, but for `changes`. No policy learns here, so its PPO, its scaling of frames and
+    its reward have no bearing: they stay those under which `maps` is recorded."""
 
     def change(config: TrainConfig) -> TrainConfig:
         config = with_preset(config, preset)
-        control = replace(config.control, background_frames=max(config.control.normalise_frames, config.frames))
-        return replace(config, n_envs=64, rollout_steps=32, warmup_steps=config.frames, control=control)
+        reward = replace(config.reward, bonus="growth", normalise=True)
+        policy = PolicyConfig(trunk=config.policy.trunk)
+        return replace(config, ppo=ppo, policy=policy, reward=reward, control=replace(config.control, **changes))
 
     return change
 
@@ -332,6 +346,21 @@ PLAY = Experiment(
     whole_games=30,
 )
 
+LITERAL_AND_DEFAULT = Experiment(
+    name="presets",
+    question="How do the paper's text and the authors' code play, beside the default and beside survival alone?",
+    rows={
+        "paper": method("mega", "paper,many"),
+        "released": method("mega", "released,many"),
+        "default": method("mega", "many"),
+        "alive": method("alive", "many"),
+    },
+    columns={name: atari(name, "default") for name in ("breakout", "pong", "up_n_down")},
+    frames=10_000_000,
+    seeds=1,
+    whole_games=30,
+)
+
 ATARI_LONG = Experiment(
     name="atari-long",
     question="What does each reward lead to in the paper's 80M frames?",
@@ -377,10 +406,10 @@ MAPS = Experiment(
     name="maps",
     question="Whose control maps are true?",
     rows={
-        "default": only_watch("many"),
-        "nothing forgets": both(only_watch("many"), control(latent={"background": 1.0, "reward": "spread"}), with_g),
-        "released": only_watch("released"),
-        "paper": only_watch("paper"),
+        "default": only_watch(),
+        "nothing forgets": both(only_watch(), control(latent={"background": 1.0, "reward": "spread"}), with_g),
+        "released": only_watch(models_of("released", PPOConfig(clip_decays=True, normalise_advantages="rollout"))),
+        "paper": only_watch(models_of("paper", PPOConfig(clip_decays=True), batch=256)),  # the preset now has 8
     },
     columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "freeway", "seaquest")},
     frames=1_500_000,
@@ -388,7 +417,22 @@ MAPS = Experiment(
     is_audit=True,
 )
 
-ALL = (MINI, FORMS, FLASH, CAUSES, DEATH, DEATH_ATARI, ATARI, PLAY, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY, MAPS)
+ALL = (
+    MINI,
+    FORMS,
+    FLASH,
+    CAUSES,
+    DEATH,
+    DEATH_ATARI,
+    ATARI,
+    PLAY,
+    LITERAL_AND_DEFAULT,
+    ATARI_LONG,
+    ATARI_FORMS,
+    ATARI_FLASH,
+    PARITY,
+    MAPS,
+)
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 
 

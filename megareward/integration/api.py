@@ -25,6 +25,7 @@ from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, discrete
 from megareward.integration.reward import IntrinsicReward
 from megareward.rewards import METHODS, Method, find_method
+from megareward.rewards.settings import preset_settings
 from megareward.world import World
 
 Autoreset = Literal["same_step", "next_step"]
@@ -53,7 +54,8 @@ def make(
 
     autoreset       same_step: every step is a transition and next_observations hold true last frames. next_step: the
                     step after an end is a reset. See `integration.steps`.
-    preset          Sizes and rates of the models. auto: `mini` below 64 pixels, else `default`, as in our own training.
+    preset          Settings of the models and of the method, as in our own training. auto: `mini` below 64 pixels, else
+                    `default`.
     control         Settings of the control models, used as they are; `preset` then only concerns the method.
     tracks_control  True gives any method a control map, to feed g to a policy. None: if the method is made of it.
     stack, resize   Frames in an observation, where that is ambiguous; pixels to bring a frame to. See `observations`.
@@ -82,8 +84,7 @@ def make(
     if control is None and preset != "default":
         maps = getattr(control_presets, preset)(maps)
     maps = dataclasses.replace(maps, latent=dataclasses.replace(maps.latent, **spec.latent))
-    if preset == "mini" and "learning_rate" in _fields(spec):
-        settings = {"learning_rate": 1e-3, **settings}  # as in our own training
+    settings = preset_settings(spec.config, preset) | settings  # as in our own training
     if maps.oracle.lags:
         raise UsageError("control.oracle plays copies of the game, but a reward here never steps one; leave it out.")
     device = torch.device(device)

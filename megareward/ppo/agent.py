@@ -12,12 +12,13 @@ from megareward.ppo.loss import log_prob_of
 from megareward.ppo.policy import Policy, PolicyInputs, sample
 from megareward.ppo.update import PPO, AuxiliaryLoss, Samples, mixed_precision
 from megareward.reward_stream import RewardStream
-from megareward.rollout import Decision, Rollout
+from megareward.rollout import Decision, Recorded, Rollout
 from megareward.state import State, joined, load_optimiser_state, optimiser_state, part
+from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor
 from megareward.world import World
 
-CARRIED_OVER = ("trunk", "action_head")
+CARRIED_OVER = ("trunk", "action_head", "normaliser")
 """Parts of a policy that another run can start from; value heads belong to rewards, and those are others."""
 
 
@@ -39,6 +40,10 @@ class Agent(Protocol):
 
     def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
         """`left` is the share of training still to come."""
+        ...
+
+    def observe(self, recorded: Recorded) -> None:
+        """Take a rollout, when it has been learnt from, into the statistics of the frames."""
         ...
 
     def weights(self) -> dict[str, torch.nn.Parameter]:
@@ -74,6 +79,9 @@ class RandomAgent:
     def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
         return {}
 
+    def observe(self, recorded: Recorded) -> None:
+        pass
+
     def weights(self) -> dict[str, torch.nn.Parameter]:
         return {}
 
@@ -104,10 +112,14 @@ class PPOAgent:
         """`auxiliary(policy, rollout) -> AuxiliaryLoss`, if there is one. `generator` orders the minibatches."""
         self.world, self.rollout, self.streams, self.config = world, rollout, streams, config
         self.inputs, self.generator = inputs, generator
+        self.normaliser: Normaliser | None = None
+        if policy.normalise == "pixel":
+            self.normaliser = Normaliser("pixel", world.frame_shape, policy.normalise_frames, world.device)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(world.seed)
             n_streams, sizes = max(len(streams), 1), inputs.sizes(rollout.declared)
-            self.policy = Policy(world.frame_shape, world.n_actions, n_streams, policy, sizes).to(world.device)
+            network = Policy(world.frame_shape, world.n_actions, n_streams, policy, sizes, self.normaliser)
+            self.policy = network.to(world.device)
             self.auxiliary: AuxiliaryLoss | None = auxiliary(self.policy, rollout) if auxiliary else None
         if world.device.type == "cuda":
             self.policy.put_features_last()
@@ -171,6 +183,11 @@ class PPOAgent:
         terms = self.ppo.update(samples, left, self.generator)
         return {f"loss/{name}": term for name, term in terms.items()}
 
+    def observe(self, recorded: Recorded) -> None:
+        """Until they are complete, the statistics scale the next rollout a little differently."""
+        if self.normaliser is not None:
+            self.normaliser.observe(recorded.frames[1:].flatten(0, 1))
+
     # Saving --------------------------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, torch.nn.Parameter]:
@@ -178,10 +195,15 @@ class PPOAgent:
         return dict(self.policy.named_parameters()) | own
 
     def state_dict(self) -> State:
-        parts = {"policy": self.policy.state_dict(), "optimiser": optimiser_state(self.ppo.optimiser)}
+        parts = {"policy": self.policy_state(), "optimiser": optimiser_state(self.ppo.optimiser)}
         if self.auxiliary is not None:
             parts["auxiliary"] = self.auxiliary.module.state_dict()
         return joined(**parts)
+
+    def policy_state(self) -> State:
+        """All that it takes to act: weights, and the statistics of the frames."""
+        scaling = {} if self.normaliser is None else joined(normaliser=self.normaliser.state_dict())
+        return self.policy.state_dict() | scaling
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.load_policy(part(state, "policy"))
@@ -191,10 +213,10 @@ class PPOAgent:
         self.ppo.forget_graph()
 
     def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
-        """The policy's weights; all, or these parts of it, the others staying as they are."""
+        """What `policy_state` returns; all, or these parts of it, the others staying as they are."""
         wanted, mine = (
             {n: w for n, w in weights.items() if parts is None or n.split(".")[0] in parts}
-            for weights in (state, self.policy.state_dict())
+            for weights in (state, self.policy_state())
         )
         for name, weight in wanted.items():
             if name not in mine or mine[name].shape != weight.shape:
@@ -205,4 +227,7 @@ class PPOAgent:
                 )
         if wanted.keys() != mine.keys():
             raise UsageError(f"The weights do not fit this policy: {len(wanted)} tensors there, {len(mine)} here.")
-        self.policy.load_state_dict(wanted, strict=parts is None)
+        weights = {name: weight for name, weight in wanted.items() if not name.startswith("normaliser.")}
+        self.policy.load_state_dict(weights, strict=parts is None)
+        if self.normaliser is not None and (statistics := part(wanted, "normaliser")):
+            self.normaliser.load_state_dict(statistics)

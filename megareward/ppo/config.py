@@ -8,7 +8,8 @@ from megareward.errors import UsageError
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code (paper, R15)."""
+    """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code and of the authors', but
+    for a clip that stays; `--preset paper` has the published settings, `--preset released` the authors'."""
 
     epochs: int = 4
     """Passes over each rollout (the PPO paper's table says 3; its code and the authors' say 4)."""
@@ -21,11 +22,12 @@ class PPOConfig:
     adam_eps: float = 1e-5
     clip: float = 0.1
     """Of the probability ratio, and of the value's change."""
-    clip_decays: bool = True
-    """Linearly to 0 at the end of training (the authors' code; newer PPO code keeps it constant)."""
+    clip_decays: bool = False
+    """Linearly to 0 at the end of training (the PPO paper, the authors' code; newer PPO code keeps it constant)."""
     gae_lambda: float = 0.95
     entropy_weight: float = 0.01
     value_weight: float = 0.5
+    """Of half the squared error (the PPO paper: 1 of all of it, which is 2 here; the authors' code: 0.5)."""
     clip_value: bool = True
     """Take the worse of the clipped and the unclipped value loss."""
     max_grad_norm: float = 0.5
@@ -59,7 +61,15 @@ class PolicyConfig:
     small: 16 and 32 and 128 units, for mini games. auto: nature from 64 pixels upwards, small below."""
     stack: int = 4
     """Frames the policy sees at once, newest last."""
+    padding: Literal["repeat", "zeros"] = "repeat"
+    """What a stack shows before an episode's first frame: that frame again, or black (the authors' code)."""
+    normalise: Literal["fixed", "pixel"] = "fixed"
+    """fixed: frame / 255. pixel: (frame - mean of each pixel) / one standard deviation (the authors' code)."""
+    normalise_frames: int = 10_000
+    """The first frames, from which the statistics of `pixel` are taken; fixed afterwards (the authors' code: about
+    10,000 of random play)."""
 
     def __post_init__(self) -> None:
-        if self.stack < 1:
-            raise UsageError(f"policy.stack is {self.stack}; it must be at least 1.")
+        for field in ("stack", "normalise_frames"):
+            if getattr(self, field) < 1:
+                raise UsageError(f"policy.{field} is {getattr(self, field)}; it must be at least 1.")

@@ -10,7 +10,8 @@ from torch import nn
 
 from megareward.nets import orthogonal, trunk_layers, trunk_units
 from megareward.ppo.config import PolicyConfig
-from megareward.rollout import Field, Rollout
+from megareward.rollout import Field, Padding, Rollout
+from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor, UInt8
 
 
@@ -35,6 +36,8 @@ class PolicyInputs:
     skill: str | None = None
     """A whole number below `n_skills`; the heads see its product with the trunk's output (SNN4HRL's bilinear form)."""
     n_skills: int = 1
+    padding: Padding = "repeat"
+    """What the stack shows before an episode's first frame."""
 
     def sizes(self, declared: Mapping[str, Field]) -> "InputSizes":
         names = (*self.channels, *self.vectors, *([self.skill] if self.skill else []))
@@ -55,7 +58,7 @@ class PolicyInputs:
         if self.vectors:
             vector = torch.cat([rollout.field(name, index).reshape(len(index), -1).float() for name in self.vectors], 1)
         skill = rollout.field(self.skill, index) if self.skill else None
-        return Observation(rollout.stacks(index), channels, vector, skill)
+        return Observation(rollout.stacks(index, self.padding), channels, vector, skill)
 
 
 class InputSizes(NamedTuple):
@@ -75,8 +78,11 @@ class Policy(nn.Module):
         n_streams: int,
         config: PolicyConfig,
         inputs: InputSizes = InputSizes(),  # noqa: B008 - immutable
+        normaliser: Normaliser | None = None,
     ) -> None:
+        """`normaliser` scales the frames, which are divided by 255 without one; whoever made it keeps its state."""
         super().__init__()
+        self.normaliser = normaliser
         layers = trunk_layers(frame_shape, config.stack + inputs.channels, nn.ReLU(), config.trunk)
         self.trunk = nn.Sequential(*layers, nn.ReLU())
         self.n_skills = inputs.skills
@@ -108,9 +114,9 @@ class Policy(nn.Module):
         first, *rest = self.trunk
         assert isinstance(first, nn.Conv2d)
         if stack.is_cuda and fits_blocks(first, stack.shape[-2:]):
-            x = convolve_blocks(first, stack, channels, dtype)
+            x = convolve_blocks(first, stack, channels, dtype, self.normaliser)
         else:
-            x = stack.to(dtype) / 255.0
+            x = stack.to(dtype) / 255.0 if self.normaliser is None else self.normaliser(stack).to(dtype)
             x = first(x if channels is None else torch.cat([x, channels.to(dtype)], dim=1))  # (B, C+E, px_h, px_w)
         for layer in rest:
             x = layer(x)
@@ -137,20 +143,24 @@ def convolve_blocks(
     stack: UInt8[Tensor, "B C px_h px_w"],
     channels: Float[Tensor, "B E px_h px_w"] | None,
     dtype: torch.dtype,
+    normaliser: Normaliser | None = None,
 ) -> Float[Tensor, "B features h w"]:
-    """`conv` of stack / 255 and the extra channels, with every block of stride x stride pixels as one pixel of many
-    features: a convolution of stride 1, its features last, as a GPU's tensor cores like it. They dislike four channels.
+    """`conv` of the scaled stack and the extra channels, with every block of stride x stride pixels as one pixel of
+    many features: a convolution of stride 1, its features last, as a GPU's tensor cores like it. They dislike four
+    channels.
 
-    Bytes stay whole numbers, which bfloat16 holds exactly; the kernel is divided by 255 instead.
+    Bytes stay whole numbers, which bfloat16 holds exactly; the kernel is divided by 255, or by the normaliser's std,
+    instead. Its mean is subtracted before the convolution: the difference of two convolutions loses digits in bfloat16.
     """
+    seen, scale = (stack, 255.0) if normaliser is None else (stack - normaliser.mean, normaliser.std)
     s, (B, C, px_h, px_w) = conv.stride[0], stack.shape
     E = 0 if channels is None else channels.shape[1]
     blocks = torch.empty(B, px_h // s, px_w // s, C + E, s, s, dtype=dtype, device=stack.device)
-    for start, part in ((0, stack), (C, channels)):
+    for start, part in ((0, seen), (C, channels)):
         if part is not None:
             rows = part.reshape(B, -1, px_h // s, s, px_w // s, s)
             blocks[:, :, :, start : start + part.shape[1]] = rows.permute(0, 2, 4, 1, 3, 5)
-    kernel = torch.cat([conv.weight[:, :C] / 255.0, conv.weight[:, C:]], dim=1)
+    kernel = torch.cat([conv.weight[:, :C] / scale, conv.weight[:, C:]], dim=1)
     return F.conv2d(blocks.flatten(3).permute(0, 3, 1, 2), F.pixel_unshuffle(kernel, s), conv.bias)
 
 

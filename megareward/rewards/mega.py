@@ -1,8 +1,12 @@
-"""Mega-reward: the growth of accumulated control (Eq. 11), as it was recorded while the agent played."""
+"""Mega-reward: the growth of accumulated control (Eq. 11), as it was recorded while the agent played.
+
+The released code's own command pays a count bonus on g instead (`mega_count`).
+"""
 
 import torch
 
 from megareward.rewards.interface import RewardTerm, Stateless
+from megareward.rewards.mega_count import CountedMaps
 from megareward.rewards.settings import MegaConfig
 from megareward.rollout import Recorded
 from megareward.types import Float, Tensor
@@ -25,4 +29,6 @@ class Mega(Stateless):
 
 def build(config: MegaConfig, world: World) -> list[RewardTerm]:
     stream = config.stream("mega", world.episodic)
+    if config.bonus == "count":
+        return [RewardTerm(stream, CountedMaps(world))]
     return [RewardTerm(stream, Mega(config.end_takes_all and stream.episodic))]

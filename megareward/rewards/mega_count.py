@@ -1,4 +1,5 @@
-"""Mega-reward's computation replaced by a count bonus on g: the paper's second ablation.
+"""Mega-reward's computation replaced by a count bonus on g: the paper's second ablation, and what the released code's
+own command pays (`mega` with --reward.bonus count).
 
 As in the released code: g is scaled to [0, 1] over its cells, each cell gets one of four levels, and a pattern of
 levels pays 1 / sqrt(how often it was seen). Patterns are counted in a fixed number of buckets; two may share one.

@@ -1,7 +1,7 @@
 """Settings of each method. Free of torch, so that `megareward train METHOD --help` answers at once."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from megareward.errors import UsageError
 from megareward.reward_stream import RewardStream
@@ -61,11 +61,14 @@ class AliveConfig(OneStream):
 class MegaConfig(OneStream):
     """Mega-reward. The form of g and of Eq. 11 is set with the control models (--control.latent.*)."""
 
+    bonus: Literal["growth", "count"] = "growth"
+    """What is paid of g. growth: Eq. 11 (paper). count: a count bonus on g (the released code's own command); the
+    method mega-count always pays this."""
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
     end_takes_all: bool = True
     """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g. Only
-    where ends count (--episodic). Paper: no word. Released code: no."""
+    where ends count (--episodic), and only of `growth`. Paper: no word. Released code: no."""
     episodic: Episodic = "rule"
     """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
@@ -162,6 +165,21 @@ class CountConfig(OneStream):
         _require(self.beta > 0, "beta", self.beta, "use a factor above 0")
         _require(1 <= self.bits <= 64, "bits", self.bits, "use 1 to 64")
         _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
+PAPERS_OWN: dict[str, dict[str, Any]] = {
+    "paper": {"end_takes_all": False, "normalise": False},
+    "released": {"end_takes_all": False, "bonus": "count"},
+}
+"""Settings of the paper's own rewards by preset; those of other papers stay as their sources have them."""
+
+
+def preset_settings(kind: type, preset: str) -> dict[str, Any]:
+    """What a preset changes in settings of this kind."""
+    own = PAPERS_OWN.get(preset, {}) if issubclass(kind, MegaConfig | DirConfig) else {}
+    changes = {"learning_rate": 1e-3} if preset == "mini" else own
+    known = {field.name for field in fields(kind)}
+    return {name: value for name, value in changes.items() if name in known}
 
 
 def _check_training(learning_rate: float, epochs: int, minibatches: int, fraction: float | None) -> None:

@@ -35,6 +35,9 @@ class TrainConfig:
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """Where the networks live; auto takes a GPU if there is one."""
+    deterministic: bool = False
+    """Two runs of one seed on the same GPU give the same bits: only kernels that add up in a fixed order, which may be
+    slower. A CPU's runs are reproducible without it."""
     show_score: Literal["auto", "yes", "no"] = "auto"
     """Whether the screen's score stays visible. auto: only for a method that is trained on it anyway."""
     checkpoint_minutes: float = 2.0

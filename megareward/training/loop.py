@@ -2,7 +2,7 @@
 
   1. collect    T times: the agent acts on frame t, the environments answer with frame t+1, observers record fields
   2. reward     each stream's reward is computed and scaled
-  3. agent      advantages, then PPO's update
+  3. agent      advantages, then PPO's update, then its statistics of the frames
   4. rewards learn, then observers: at once, or during step 1 of the next iteration
   5. everything finite? Then logs and, every few minutes, a checkpoint (`training.run`)
 
@@ -66,6 +66,7 @@ class Trainer:
         if not self.warming_up:
             metrics |= self.agent.learn(samples, left=max(1.0 - self.iteration / self.config.iterations, 0.0))
             clock.lap("learn")
+        self.agent.observe(recorded)
         metrics |= self.rewards.update(recorded)
         clock.lap("reward")
         for observer in self.observers.values():

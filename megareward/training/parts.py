@@ -67,7 +67,7 @@ def make_agent(
     if not spec.trains_policy:
         return RandomAgent(world)
     n_skills = config.reward.n_skills if spec.skill else 1
-    inputs = PolicyInputs(config.channels, spec.vectors, spec.skill, n_skills)
+    inputs = PolicyInputs(config.channels, spec.vectors, spec.skill, n_skills, config.policy.padding)
     auxiliary = partial(spec.build_auxiliary, config.reward, world) if spec.has_auxiliary_loss else None
     return PPOAgent(world, rollout, streams, config.ppo, config.policy, inputs, generator, auxiliary)
 

@@ -8,21 +8,27 @@ from megareward.control.config import paper as literal_control
 from megareward.control.config import released as released_control
 from megareward.errors import UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
-from megareward.rewards.settings import MegaConfig
+from megareward.rewards.settings import preset_settings
 from megareward.training.config import TrainConfig
+
+MANY_TRANSITIONS = 256
+"""The least that control models learn from at a time where there are many environments."""
 
 
 def paper(config: TrainConfig) -> TrainConfig:
-    """The paper's text, literally: PPO with its published Atari settings, sparsemax, Eq. 10 and 11 as printed."""
+    """The paper's text, literally: PPO as it was published, sparsemax, Eq. 10 and 11 as printed.
+
+    Advantages are normalised over the rollout: the PPO paper's code does that, its text has no word of it.
+    """
     return replace(
         config,
         n_envs=8,
         rollout_steps=128,
         warmup_steps=0,
-        ppo=PPOConfig(),
+        ppo=PPOConfig(epochs=3, value_weight=2.0, clip_value=False, clip_decays=True, normalise_advantages="rollout"),
         policy=PolicyConfig(),
         control=literal_control(config.control),
-        reward=without_loss_at_the_end(config.reward),
+        reward=with_settings_of("paper", config.reward),
         g_channel="auto",
     )
 
@@ -34,46 +40,48 @@ def released(config: TrainConfig) -> TrainConfig:
         n_envs=8,
         rollout_steps=128,
         warmup_steps=614_400,
-        ppo=PPOConfig(normalise_advantages="rollout"),
-        policy=PolicyConfig(trunk="nature-32"),
+        ppo=PPOConfig(clip_decays=True, normalise_advantages="rollout"),
+        policy=PolicyConfig(trunk="nature-32", padding="zeros", normalise="pixel"),
         control=released_control(config.control),
-        reward=without_loss_at_the_end(config.reward),
+        reward=with_settings_of("released", config.reward),
         g_channel="no",
     )
 
 
-def without_loss_at_the_end(reward: Any) -> Any:
-    """The loss of all control at an end is ours."""
-    return replace(reward, end_takes_all=False) if isinstance(reward, MegaConfig) else reward
+def with_settings_of(preset: str, reward: Any) -> Any:
+    return replace(reward, **preset_settings(type(reward), preset))
 
 
 def default(config: TrainConfig) -> TrainConfig:
-    """The default for Atari: the paper's PPO, with the control models' settings that measured best."""
+    """The default for Atari: the paper's sizes of PPO, with the control models' settings that measured best."""
     return config
 
 
 def many(config: TrainConfig) -> TrainConfig:
-    """Many environments on a GPU: the paper's number of passes over each sample, in minibatches of 512.
+    """Many environments on a GPU, whatever else is set: as many passes over each sample, in larger batches.
 
-    128 x 32 samples per update keep the policy fresh (one update per 4096 decisions); the learning rate grows with
-    the square root of the minibatch's size. Emulators work in four groups that take turns.
+    128 x 32 samples per update keep the policy fresh (one update per 4096 decisions), and minibatches of 512 are twice
+    the published ones; control models that learn from fewer than 256 transitions at a time learn from 256. Learning
+    rates grow with the square root of a batch's size. Emulators work in four groups that take turns.
     """
-    ppo = PPOConfig(minibatches=8, learning_rate=3.5e-4, precision="bfloat16", clip_decays=False)
-    return replace(config, n_envs=128, rollout_steps=32, ppo=ppo, env=config.env.with_groups(4))
+    ppo = replace(config.ppo, minibatches=8, learning_rate=config.ppo.learning_rate * 1.4, precision="bfloat16")
+    models = replace(config.control, overlap="auto")
+    if models.batch < MANY_TRANSITIONS:
+        rate = models.learning_rate * (MANY_TRANSITIONS / models.batch) ** 0.5
+        models = replace(models, batch=MANY_TRANSITIONS, learning_rate=rate)
+    return replace(config, n_envs=128, rollout_steps=32, ppo=ppo, control=models, env=config.env.with_groups(4))
 
 
 def mini(config: TrainConfig) -> TrainConfig:
     """Small worlds on two cores: 32 environments, small networks, and a learning rate of 1e-3 for all of them."""
-    ppo = PPOConfig(minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2, clip_decays=False)
-    reward = replace(config.reward, learning_rate=1e-3) if hasattr(config.reward, "learning_rate") else config.reward
     return replace(
         config,
         n_envs=32,
         rollout_steps=64,
         warmup_steps=20_000,
-        ppo=ppo,
+        ppo=PPOConfig(minibatches=8, epochs=3, learning_rate=1e-3, clip=0.2),
         control=mini_control(config.control),
-        reward=reward,
+        reward=with_settings_of("mini", config.reward),
     )
 
 
@@ -105,11 +113,12 @@ def without_fast_paths(config: TrainConfig) -> TrainConfig:
 PRESETS = {"default": default, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
 
 
-def with_preset(config: TrainConfig, preset: str) -> TrainConfig:
-    """Apply a named preset; `auto` is `mini` for mini games and `default` for Atari."""
-    if preset == "auto":
-        preset = config.game_row.preset
-    if preset not in PRESETS:
-        known = ", ".join(["auto", *PRESETS])
-        raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")
-    return PRESETS[preset](config)
+def with_preset(config: TrainConfig, names: str) -> TrainConfig:
+    """Apply presets, separated by commas, one after the other; `auto` is `mini` for mini games, `default` for Atari."""
+    for name in names.split(","):
+        preset = config.game_row.preset if name.strip() == "auto" else name.strip()
+        if preset not in PRESETS:
+            known = ", ".join(["auto", *PRESETS])
+            raise UsageError(f"There is no preset '{preset}'.{suggestion(preset, PRESETS)} Presets: {known}.")
+        config = PRESETS[preset](config)
+    return config

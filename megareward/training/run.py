@@ -13,6 +13,7 @@ import safetensors.torch
 import torch
 
 from megareward.control.flash import too_many_flashes
+from megareward.cuda.determinism import deterministic
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, UsageError
 from megareward.ppo.agent import CARRIED_OVER
@@ -45,10 +46,11 @@ def pick_device(name: str) -> torch.device:
 def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
     """A new run in a new folder. `env` replaces the game the config names."""
     device = pick_device(config.device)
-    trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
-    source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
-    folder = create_run(out, config, provenance(device), source, files)
-    train_to_the_end(folder, trainer, **how)
+    with deterministic(config.deterministic):
+        trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
+        source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
+        folder = create_run(out, config, provenance(device), source, files)
+        train_to_the_end(folder, trainer, **how)
     return folder
 
 
@@ -72,7 +74,8 @@ def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = No
     """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
-    train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
+    with deterministic(config.deterministic):
+        train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
 
 

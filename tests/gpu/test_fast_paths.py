@@ -16,7 +16,7 @@ from megareward.control.learning.schedule import Schedule
 from megareward.control.models import ControlModels
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.atari_config import AtariConfig
-from megareward.ppo.config import PPOConfig
+from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.loss import log_prob_of
 from megareward.runs.checkpoint import load_newest, save_checkpoint
 from megareward.runs.folder import RunFolder
@@ -227,10 +227,12 @@ def test_groups_record_what_one_group_records(fast):
         trainer.env.close()
 
 
+@pytest.mark.parametrize("policy", [PolicyConfig(), PolicyConfig(normalise="pixel", padding="zeros")], ids=str)
 @pytest.mark.parametrize("n_groups", [1, 2])
-def test_the_captured_graph_acts_on_the_frames_of_its_own_group(n_groups):
-    """The probabilities in the rollout are those of the policy on the stacks of the same samples."""
-    trainer = collected(breakout("extrinsic", n_groups, control=CONTROL), iterations=1)
+def test_the_captured_graph_acts_on_the_frames_of_its_own_group(n_groups, policy):
+    """The probabilities in the rollout are those of the policy on the stacks of the same samples. The statistics of the
+    frames, if they count, were unknown when the graph was captured."""
+    trainer = collected(breakout("extrinsic", n_groups, control=CONTROL, policy=policy), iterations=1)
     with torch.no_grad():
         trainer.collector.collect(Clock(), random=False)
         logits, values = trainer.agent.evaluate(torch.arange(N * T, device=GPU))

@@ -3,13 +3,25 @@
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from megareward.audit.run_audit import audit_run
 from megareward.cli import main
 from megareward.experiments import audits, runner
-from megareward.experiments.plans import EXPERIMENTS, FORMS, MAPS, MINI, PARITY, Cell, matching
+from megareward.experiments.plans import (
+    DEATH_ATARI,
+    EXPERIMENTS,
+    FORMS,
+    LITERAL_AND_DEFAULT,
+    MAPS,
+    MINI,
+    PARITY,
+    PLAY,
+    Cell,
+    matching,
+)
 from megareward.experiments.table import markdown
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, to_dict
@@ -62,6 +74,30 @@ def test_maps_are_learnt_from_the_same_random_games():
     assert len({(c.game, c.seed, c.frames, c.n_envs, c.rollout_steps, c.env) for c in cells}) == 1
     assert all(c.warmup_iterations >= c.iterations for c in cells)  # PPO never begins
     assert len({c.control for c in cells}) == len(MAPS.rows)
+
+
+def test_presets_are_compared_with_the_very_runs_of_the_other_tables():
+    """Row by row the method under default settings is that of `play` and of `death-atari`."""
+    cells = {(cell.row, cell.column): cell.config for cell in LITERAL_AND_DEFAULT.cells(device="cuda")}
+    others = {
+        (cell.row, cell.column): cell.config
+        for plan in (PLAY, DEATH_ATARI)
+        for cell in plan.cells(device="cuda", seeds=1)
+    }
+    for game in LITERAL_AND_DEFAULT.columns:
+        assert cells["default", game] == others["mega", game]
+        assert cells["alive", game] == others["alive", game]
+        for literal in ("paper", "released"):
+            config = cells[literal, game]
+            assert (config.n_envs, config.rollout_steps, config.env) == (128, 32, cells["default", game].env)
+            preset = with_preset(TrainConfig("mega", game), f"{literal},many")
+            assert replace(config, frames=preset.frames, device="auto", env=preset.env) == preset
+
+
+def test_the_recorded_maps_are_still_those_of_the_experiment():
+    """Presets go on changing; what was recorded under them does not."""
+    folder = Path(__file__).parents[3] / "results" / "experiments" / "maps"
+    assert [cell.name for cell in MAPS.cells() if not runner.is_done(folder, cell)] == []
 
 
 def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):

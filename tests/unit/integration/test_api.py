@@ -19,6 +19,7 @@ from megareward.control.config import ControlConfig
 from megareward.errors import UsageError
 from megareward.integration import watcher as watching
 from megareward.integration.rlexplore import RND, Count, Mega
+from megareward.rewards.settings import MegaConfig
 from tests.unit.integration.tapes import (
     ACTIONS,
     CONTROL,
@@ -286,6 +287,16 @@ def test_small_frames_get_the_sizes_and_rates_of_mini_games():
     assert small.models.config.rtm.features < large.models.config.rtm.features
     chosen = megareward.make("rnd", spaces.Box(0, 255, (32, 32), np.uint8), ACTIONS, 2, learning_rate=0.5)
     assert chosen.settings.learning_rate == 0.5
+
+
+def test_a_literal_preset_sets_the_models_and_what_they_are_paid_for_unless_the_caller_does():
+    space = spaces.Box(0, 255, (84, 84), np.uint8)
+    paper, released = (megareward.make("mega", space, ACTIONS, 2, preset=name) for name in ("paper", "released"))
+    assert paper.settings == MegaConfig(end_takes_all=False, normalise=False)
+    assert released.settings == MegaConfig(end_takes_all=False, bonus="count")
+    assert paper.models.config.batch == released.models.config.batch == 8
+    chosen = megareward.make("mega", space, ACTIONS, 2, preset="released", bonus="growth")
+    assert chosen.settings == MegaConfig(end_takes_all=False)
 
 
 @st.composite

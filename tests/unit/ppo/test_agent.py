@@ -22,13 +22,18 @@ ON = torch.ones(())
 
 
 def agent(
-    world: World = WORLD, n_streams: int = 1, trunk: str = "auto", inputs: PolicyInputs | None = None, auxiliary=None
+    world: World = WORLD,
+    n_streams: int = 1,
+    trunk: str = "auto",
+    inputs: PolicyInputs | None = None,
+    auxiliary=None,
+    normalise: str = "fixed",
 ) -> PPOAgent:
     rollout = Rollout(T, world, STACK, fields=FIELDS, n_streams=n_streams)
     random = torch.Generator().manual_seed(3)
     rollout.all_frames.copy_(torch.randint(256, rollout.all_frames.shape, dtype=torch.uint8, generator=random))
     streams = [RewardStream(f"reward {i}") for i in range(n_streams)]
-    config, policy = PPOConfig(minibatches=2, epochs=1), PolicyConfig(trunk=trunk, stack=STACK)
+    config, policy = PPOConfig(minibatches=2, epochs=1), PolicyConfig(trunk=trunk, stack=STACK, normalise=normalise)
     generator = torch.Generator().manual_seed(0)
     return PPOAgent(world, rollout, streams, config, policy, inputs or PolicyInputs(), generator, auxiliary)
 
@@ -140,6 +145,34 @@ def test_all_weights_are_taken_over_only_if_all_are_there():
         taker.load_policy(agent(n_streams=2).policy.state_dict())
     taker.load_policy(given)
     assert different(weights(taker), weights(giver)) == set()
+
+
+def test_statistics_of_the_frames_are_handed_over_with_the_weights_that_were_trained_on_them():
+    giver, taker = agent(normalise="pixel"), agent(replace(WORLD, seed=2), normalise="pixel")
+    giver.observe(giver.rollout.recorded())
+    taker.load_policy(giver.policy_state(), CARRIED_OVER)
+    assert torch.equal(taker.policy.normaliser.mean, giver.policy.normaliser.mean)
+    assert taker.normaliser.n_seen == giver.normaliser.n_seen == T * N
+    with pytest.raises(UsageError, match=r"normaliser\..* missing here"):
+        agent().load_policy(giver.policy_state(), CARRIED_OVER)
+    with pytest.raises(UsageError, match="8 tensors there, 14 here"):
+        giver.load_policy(agent().policy_state(), CARRIED_OVER)
+
+
+# Scaling frames ------------------------------------------------------------------------------------------------------
+
+
+def test_a_rollout_changes_how_the_next_one_is_seen_and_only_in_the_frames_that_count():
+    one = agent(normalise="pixel")
+    one.normaliser.n_frames = T * N + 2
+    before, mean = one.values(one.rollout.index(1)), one.policy.normaliser.mean
+    one.observe(one.rollout.recorded())
+    frames = one.rollout.recorded().frames[1:].flatten(0, 1).float()
+    torch.testing.assert_close(mean, frames.mean(0))  # in place: a captured graph reads this very tensor
+    assert not torch.equal(one.values(one.rollout.index(1)), before)
+    for _ in range(2):  # two frames more, and then none
+        one.observe(one.rollout.recorded())
+    assert one.normaliser.n_seen == T * N + 2
 
 
 # Saving --------------------------------------------------------------------------------------------------------------

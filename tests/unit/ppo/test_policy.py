@@ -8,6 +8,7 @@ from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.policy import InputSizes, Policy, convolve_blocks, fits_blocks, sample
 from megareward.reward_stream import RewardStream
+from megareward.statistics.normaliser import Normaliser
 
 B, A, S = 5, 7, 2
 
@@ -82,6 +83,45 @@ def test_a_convolution_of_blocks_is_the_convolution(kernel, stride, E):
     gradients = [torch.autograd.grad(y, list(conv.parameters()), weights) for y in (expected, got)]
     for wanted, found in zip(*gradients, strict=True):
         torch.testing.assert_close(found, wanted)
+
+
+def normaliser(mean: torch.Tensor, std: float, dtype: torch.dtype = torch.float32) -> Normaliser:
+    made = Normaliser("pixel", tuple(mean.shape), 1, mean.device)
+    made.mean, made.std = mean.to(dtype), torch.tensor(std, dtype=dtype)
+    return made
+
+
+@pytest.mark.parametrize(("kernel", "stride", "E"), [(8, 4, 0), (8, 4, 1), (4, 2, 2)])
+def test_a_convolution_of_normalised_blocks_is_the_convolution_bit_for_bit_where_nothing_is_rounded(kernel, stride, E):
+    """Whole numbers, and a power of 2 to divide by: every sum is exact, whatever its order."""
+    B, C, features, px_h, px_w = 2, 4, 5, 12 * stride, 7 * stride
+    conv = nn.Conv2d(C + E, features, kernel, stride).double()
+    generator = torch.Generator().manual_seed(0)
+    for parameter in conv.parameters():
+        parameter.data = torch.randint(-9, 10, parameter.shape, generator=generator).double()
+    stack = torch.randint(256, (B, C, px_h, px_w), dtype=torch.uint8, generator=generator)
+    stack[0, :2] = 0  # the padding of a new episode is scaled like any frame
+    extra = torch.randint(2, (B, E, px_h, px_w), generator=generator).double() if E else None
+    mean = torch.randint(256, (px_h, px_w), generator=generator)
+    scaled = (stack.double() - mean.double()) / 16
+    expected = conv(scaled if extra is None else torch.cat([scaled, extra], 1))
+    got = convolve_blocks(conv, stack, extra, torch.float64, normaliser(mean, 16.0, torch.float64))
+    assert torch.equal(got, expected)
+    weights = torch.randint(-9, 10, expected.shape, generator=generator).double()
+    gradients = [torch.autograd.grad(y, list(conv.parameters()), weights) for y in (expected, got)]
+    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+
+
+def test_a_policy_sees_normalised_frames_by_blocks_as_it_does_plainly():
+    generator = torch.Generator().manual_seed(0)
+    stack = torch.randint(256, (B, 4, 84, 84), dtype=torch.uint8, generator=generator)
+    own = normaliser(255 * torch.rand(84, 84, generator=generator), 23.5)
+    policy = Policy((84, 84), A, S, PolicyConfig(), normaliser=own)
+    first = policy.trunk[0]
+    plain = first((stack - own.mean) / own.std)
+    torch.testing.assert_close(convolve_blocks(first, stack, None, torch.float32, own), plain, atol=2e-5, rtol=1e-5)
+    rest = policy.trunk[1:](plain)
+    assert torch.equal(policy.features(stack), rest)
 
 
 def test_frames_that_the_stride_does_not_divide_have_no_blocks():

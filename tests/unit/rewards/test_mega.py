@@ -82,3 +82,16 @@ def test_the_end_takes_all_only_where_ends_count(rule, own, takes):
     ends_count = rule if own == "rule" else own == "yes"
     assert stream.episodic == ends_count
     assert reward.end_takes_all == (takes and ends_count)
+
+
+@pytest.mark.parametrize("method", ["mega", "mega-direct"])
+def test_a_count_bonus_on_g_can_take_the_place_of_growth(method):
+    g = torch.rand(T + 1, N, HW, generator=torch.Generator().manual_seed(1))
+    recorded = replace(noise(), fields=control_fields(g, g, g[1:].sum(-1)))
+    [(stream, counted)] = METHODS[method].build(MegaConfig(bonus="count"), world())
+    [(_, ablation)] = METHODS["mega-count"].build(MegaConfig(), world())
+    assert stream.name == "mega"
+    for _ in range(2):
+        assert torch.equal(counted.compute(recorded), ablation.compute(recorded))
+        assert counted.update(recorded) == ablation.update(recorded)
+    assert (counted.compute(recorded)[recorded.real] < 1).all()  # every pattern has been seen by now

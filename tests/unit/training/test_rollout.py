@@ -61,6 +61,24 @@ def test_a_stack_never_reaches_across_a_first_frame_not_even_over_the_seam_of_tw
         rollout.roll()
 
 
+@pytest.mark.parametrize("stack", [1, 2, 4, 7])
+def test_a_padded_stack_is_black_before_the_first_frame_of_an_episode(stack):
+    """Written as the released code has it: what is kept of an environment is cleared when its episode opens."""
+    rollout = empty(stack)
+    kept = [[0] * stack for _ in range(N)]
+    for time in range(3 * T + 1):
+        t = (time - 1) % T + 1 if time else 0
+        if t == 1 and time > 1:
+            rollout.roll()
+        rollout.show(t, step(time, FIRST.get(time, ())))
+        for n in range(N):
+            kept[n] = [*([0] * stack if n in FIRST.get(time, ()) else kept[n])[1:], N * time + n]
+        seen = rollout.stacks(rollout.index(t), "zeros")
+        assert seen.dtype == torch.uint8
+        assert (seen == seen[..., :1, :1]).all()
+        assert seen[..., 0, 0].tolist() == kept
+
+
 def filled(**how: object) -> Rollout:
     rollout = empty(**how)
     for t in range(T + 1):

@@ -19,7 +19,7 @@ def through_json(config: TrainConfig) -> TrainConfig:
 
 
 @pytest.mark.parametrize("game", ["pong", "mini-demon"])
-@pytest.mark.parametrize("preset", ["auto", *PRESETS])
+@pytest.mark.parametrize("preset", ["auto", *PRESETS, "paper,many", "released,many"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_config_survives_json_with_every_preset_and_method(method, preset, game):
     config = with_preset(TrainConfig(method=method, game=game, seed=4), preset)
@@ -143,6 +143,78 @@ def test_presets_change_nothing_but_what_they_are_about():
         for field in ("method", "game", "seed", "reward", "show_score"):
             assert getattr(changed, field) == getattr(config, field), (name, field)
         assert dataclasses.replace(changed.env, groups=1) == config.env, name  # groups leave no trace in the data
+
+
+def test_presets_are_applied_in_order():
+    config = TrainConfig(method="mega", game="pong")
+    assert with_preset(config, "paper,many") == PRESETS["many"](PRESETS["paper"](config))
+    assert with_preset(config, "many, paper") == PRESETS["paper"](PRESETS["many"](config))
+    assert with_preset(config, "paper,many").n_envs == 128
+    assert with_preset(config, "many,paper").n_envs == 8
+
+
+def test_auto_is_the_games_own_preset_among_others_too():
+    for game, own in (("pong", "default"), ("mini-pong", "mini")):
+        config = TrainConfig(method="mega", game=game)
+        assert with_preset(config, "auto,many") == with_preset(config, f"{own},many")
+
+
+@pytest.mark.parametrize(
+    ("names", "words"), [("paper,mny", "no preset 'mny'. Did you mean"), ("paper,", "no preset ''")]
+)
+def test_one_unknown_preset_among_others_is_refused(names, words):
+    with pytest.raises(UsageError, match=words):
+        with_preset(TrainConfig(method="random"), names)
+
+
+def test_many_environments_alone_are_the_default_with_larger_minibatches():
+    config = TrainConfig(method="mega", game="pong")
+    ppo = PPOConfig(minibatches=8, learning_rate=3.5e-4, precision="bfloat16", clip_decays=False)
+    assert with_preset(config, "many") == dataclasses.replace(
+        config, n_envs=128, rollout_steps=32, ppo=ppo, env=AtariConfig(groups=4)
+    )
+
+
+@pytest.mark.parametrize("literal", ["paper", "released"])
+def test_with_many_environments_a_literal_preset_keeps_what_is_literal(literal):
+    few, many = (with_preset(TrainConfig(method="mega", game="pong"), names) for names in (literal, f"{literal},many"))
+    faster = {"minibatches": 8, "learning_rate": few.ppo.learning_rate * 1.4, "precision": "bfloat16"}
+    assert many.ppo == dataclasses.replace(few.ppo, **faster)
+    rate = few.control.learning_rate * 32**0.5
+    assert many.control == dataclasses.replace(few.control, batch=256, learning_rate=rate, overlap="auto")
+    for name in ("reward", "policy", "g_channel", "warmup_steps", "episodic"):
+        assert getattr(many, name) == getattr(few, name), name
+
+
+def test_the_papers_preset_is_the_published_ppo():
+    config = with_preset(TrainConfig(method="mega", game="pong"), "paper")
+    published = {"epochs": 3, "minibatches": 4, "learning_rate": 2.5e-4, "clip": 0.1, "gae_lambda": 0.95}
+    assert {name: getattr(config.ppo, name) for name in published} == published
+    assert (config.ppo.learning_rate_decays, config.ppo.clip_decays, config.ppo.clip_value) == (True, True, False)
+    assert config.ppo.value_weight == 2  # our loss is half the squared error, of which the paper takes all
+    assert (config.reward.end_takes_all, config.reward.normalise) == (False, False)
+
+
+def test_the_released_preset_is_the_released_ppo():
+    config = with_preset(TrainConfig(method="mega", game="pong"), "released")
+    r15 = {"epochs": 4, "minibatches": 4, "learning_rate": 2.5e-4, "clip": 0.1, "value_weight": 0.5}
+    assert {name: getattr(config.ppo, name) for name in r15} == r15
+    assert (config.ppo.learning_rate_decays, config.ppo.clip_decays, config.ppo.clip_value) == (True, True, True)
+    assert (config.policy.normalise, config.policy.padding, config.shows_g) == ("pixel", "zeros", False)
+    assert (config.reward.bonus, config.reward.end_takes_all) == ("count", False)
+
+
+@pytest.mark.parametrize("literal", ["paper", "released"])
+def test_the_control_models_of_both_take_256_gradient_steps_per_rollout(literal):
+    config = with_preset(TrainConfig(method="mega", game="pong"), literal)
+    kept = config.batch * config.control.replay  # transitions to learn from, but for those that cross a reset
+    assert kept * config.control.fraction * config.control.passes / config.control.batch == 256
+
+
+@pytest.mark.parametrize("method", ["rnd", "curiosity", "count", "alive"])
+def test_the_papers_preset_leaves_rewards_of_other_papers_alone(method):
+    config = TrainConfig(method=method, game="pong")
+    assert with_preset(config, "paper").reward == with_preset(config, "released").reward == config.reward
 
 
 def test_configs_cannot_be_changed_in_place():
