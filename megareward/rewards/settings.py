@@ -164,6 +164,35 @@ class CountConfig(OneStream):
         _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
 
 
+@dataclass(frozen=True)
+class EmpConfig(OneStream):
+    """Empowerment: how much of the near future K actions decide (Mohamed and Rezende 2015)."""
+
+    steps: int = 4
+    """K: agent steps of an action sequence (source: up to 5 in grid worlds)."""
+    learning_rate: float = 1e-4
+    """Of Adam (ours)."""
+    epochs: int = 1
+    """Passes over each rollout (ours). In a second pass the decoder remembers which of several equal ways was taken."""
+    minibatches: int = 8
+    """Gradient steps per pass (ours)."""
+    update_fraction: float = 1.0
+    """Share of a rollout's sequences that a pass learns from (ours: all)."""
+    normalise_frames: int = 10_000
+    """The first frames, from which each pixel's mean and the one std are taken; fixed afterwards (as in curiosity)."""
+    discount: float = 0.99
+    """Per agent step (ours: PPO's)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours)."""
+
+    def __post_init__(self) -> None:
+        _require(self.steps >= 1, "steps", self.steps, "use at least 1")
+        _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
+        _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
 def _check_training(learning_rate: float, epochs: int, minibatches: int, fraction: float | None) -> None:
     _require(0 < learning_rate <= 1, "learning-rate", learning_rate, "use a rate in (0, 1], such as 1e-4")
     _require(epochs >= 1, "epochs", epochs, "use at least 1")
