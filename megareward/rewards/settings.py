@@ -46,6 +46,27 @@ class ExtrinsicConfig:
 
 
 @dataclass(frozen=True)
+class ScoreConfig:
+    """The game's score as a second reward beside the method's own (--with-score). Defaults: RND's paper."""
+
+    weight: float = 2.0
+    """Factor of the score's advantage."""
+    intrinsic_weight: float = 1.0
+    """Factor of the advantage of the method's own reward."""
+    discount: float = 0.999
+    """Of the score, per agent step; the method's own is --reward.discount."""
+    clip: Literal["sign", "none"] = "sign"
+    """sign: every reward becomes -1, 0 or 1. none: the raw score."""
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "intrinsic_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UsageError(f"--score.{name.replace('_', '-')} is {getattr(self, name)}; use 0 or more.")
+        if not 0 <= self.discount <= 1:
+            raise UsageError(f"--score.discount is {self.discount}; it must lie in [0, 1].")
+
+
+@dataclass(frozen=True)
 class AliveConfig(OneStream):
     """Survival only: -1 at every end, and nothing else. What any reward is worth that ends with the game."""
 
