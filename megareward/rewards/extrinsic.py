@@ -30,6 +30,8 @@ def build(config: ExtrinsicConfig, world: World) -> list[RewardTerm]:
 def beside_the_score(terms: Sequence[RewardTerm], score: ScoreConfig, world: World) -> list[RewardTerm]:
     """These rewards and the game's score, each with a discount, a value head and a weight of its own (Burda et al.
     2018b). Both follow the rule for death; the score is not scaled."""
-    own = [term._replace(stream=replace(term.stream, weight=score.intrinsic_weight)) for term in terms]
+    own = [
+        RewardTerm(replace(stream, weight=score.intrinsic_weight * stream.weight), reward) for stream, reward in terms
+    ]
     stream = RewardStream("extrinsic", score.discount, world.episodic, score.weight)
     return [*own, RewardTerm(stream, Extrinsic(score))]

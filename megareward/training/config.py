@@ -89,14 +89,10 @@ class TrainConfig:
         if self.with_score and not self.plays_by_itself:
             why = "is trained on the score already" if self.method_row.uses_score else "learns nothing"
             raise UsageError(f"--with-score adds the score to another reward, but '{self.method}' {why}; leave it out.")
-        if not self.with_score and (
-            changed := sorted(set(to_dict(self.score).items()) - set(to_dict(ScoreConfig()).items()))
-        ):
-            name, value = changed[0]
-            raise UsageError(
-                f"--score.{name.replace('_', '-')} is {value}, but the score is no reward here; add --with-score or "
-                "leave it out."
-            )
+        for name, value in to_dict(self.score).items():
+            if value != getattr(ScoreConfig, name) and not self.with_score:
+                name = name.replace("_", "-")
+                raise UsageError(f"--score.{name} is {value}, but the score is no reward here; add --with-score.")
         for name in ("n_envs", "rollout_steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
