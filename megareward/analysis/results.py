@@ -48,7 +48,7 @@ def table(records: list[Record]) -> str:
     rows = [head]
     for (game, method, _, frames, _), members in sorted(groups.items()):
         others = [published_score(column, game) for column in COLUMNS]
-        same = f"paper/{members[0].config['method']}"
+        same = f"paper/{members[0].method}"
         others.append(published_score(same, game) if same in published() else None)
         rows.append(
             [game, method, frames, str(len(members)), over_seeds(members), whole_games(members)]

@@ -13,7 +13,7 @@ from megareward.envs.atari_config import AtariConfig
 from megareward.envs.config import EnvConfig
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
-from megareward.training.config import TrainConfig
+from megareward.training.config import TrainConfig, to_dict
 from megareward.training.presets import with_preset, without_fast_paths
 
 Reward = TypeVar("Reward")
@@ -79,9 +79,10 @@ def command(words: list[str]) -> int:
     config = args.config()
 
     from megareward.runs.folder import free_name
+    from megareward.runs.logs import shown_method
     from megareward.training.run import start
 
-    out = args.out or free_name(Path("runs") / f"{config.game}-{config.method}-s{config.seed}")
+    out = args.out or free_name(Path("runs") / f"{config.game}-{shown_method(to_dict(config))}-s{config.seed}")
     folder = start(config, out, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)

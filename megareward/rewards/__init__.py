@@ -14,6 +14,7 @@ from megareward.rewards.settings import (
     CountConfig,
     CuriosityConfig,
     DirConfig,
+    EmpConfig,
     ExtrinsicConfig,
     MegaConfig,
     NoSettings,
@@ -93,6 +94,7 @@ METHODS: dict[str, Method] = {
             "megareward.rewards.curiosity",
         ),
         Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
+        Method("emp", "Empowerment: how much of the near future actions decide.", EmpConfig, "megareward.rewards.emp"),
         Method("alive", "Survival only: -1 at every end, nothing else.", AliveConfig, "megareward.rewards.alive"),
         Method(
             "extrinsic",

@@ -46,6 +46,27 @@ class ExtrinsicConfig:
 
 
 @dataclass(frozen=True)
+class ScoreConfig:
+    """The game's score as a second reward beside the method's own (--with-score). Defaults: RND's paper."""
+
+    weight: float = 2.0
+    """Factor of the score's advantage."""
+    intrinsic_weight: float = 1.0
+    """Factor of the advantage of the method's own reward."""
+    discount: float = 0.999
+    """Of the score, per agent step; the method's own is --reward.discount."""
+    clip: Literal["sign", "none"] = "sign"
+    """sign: every reward becomes -1, 0 or 1. none: the raw score."""
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "intrinsic_weight"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise UsageError(f"--score.{name.replace('_', '-')} is {getattr(self, name)}; use 0 or more.")
+        if not 0 <= self.discount <= 1:
+            raise UsageError(f"--score.discount is {self.discount}; it must lie in [0, 1].")
+
+
+@dataclass(frozen=True)
 class AliveConfig(OneStream):
     """Survival only: -1 at every end, and nothing else. What any reward is worth that ends with the game."""
 
@@ -164,6 +185,35 @@ class CountConfig(OneStream):
     def __post_init__(self) -> None:
         _require(self.beta > 0, "beta", self.beta, "use a factor above 0")
         _require(1 <= self.bits <= 64, "bits", self.bits, "use 1 to 64")
+        _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
+@dataclass(frozen=True)
+class EmpConfig(OneStream):
+    """Empowerment: how much of the near future K actions decide (Mohamed and Rezende 2015)."""
+
+    steps: int = 4
+    """K: agent steps of an action sequence (source: up to 5 in grid worlds)."""
+    learning_rate: float = 1e-4
+    """Of Adam (ours)."""
+    epochs: int = 1
+    """Passes over each rollout (ours). In a second pass the decoder remembers which of several equal ways was taken."""
+    minibatches: int = 8
+    """Gradient steps per pass (ours)."""
+    update_fraction: float = 1.0
+    """Share of a rollout's sequences that a pass learns from (ours: all)."""
+    normalise_frames: int = 10_000
+    """The first frames, from which each pixel's mean and the one std are taken; fixed afterwards (as in curiosity)."""
+    discount: float = 0.99
+    """Per agent step (ours: PPO's)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours)."""
+
+    def __post_init__(self) -> None:
+        _require(self.steps >= 1, "steps", self.steps, "use at least 1")
+        _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
         _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
 
 

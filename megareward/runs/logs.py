@@ -52,9 +52,10 @@ class RunLogs:
 
 
 def shown_method(config: dict[str, Any]) -> str:
-    """The method's name, marked where the control maps are not learnt but true: a diagnosis, not a result."""
+    """The method's name, marked where the control maps are not learnt but true, a diagnosis and not a result; and where
+    the game's score is a reward beside its own."""
     oracle = config.get("control", {}).get("oracle", {}).get("lags", 0) > 0
-    return f"{config['method']}-ORACLE" if oracle else str(config["method"])
+    return f"{config['method']}{'-ORACLE' if oracle else ''}{'+score' if config.get('with_score') else ''}"
 
 
 def method_and_rule(config: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from megareward.envs.games import find_game
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
+from megareward.rewards.settings import ScoreConfig
 from megareward.runs.folder import RunFolder
 
 CONFIG_VERSION = 2
@@ -39,7 +40,7 @@ class TrainConfig:
     """Two runs of one seed on the same GPU give the same bits: only kernels that add up in a fixed order, which may be
     slower. A CPU's runs are reproducible without it."""
     show_score: Literal["auto", "yes", "no"] = "auto"
-    """Whether the screen's score stays visible. auto: only for a method that is trained on it anyway."""
+    """Whether the screen's score stays visible. auto: only where the agent is trained on it anyway."""
     checkpoint_minutes: float = 2.0
     """Time between checkpoints; 0 saves after every update."""
     n_envs: int = 8
@@ -48,11 +49,15 @@ class TrainConfig:
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
     """Decisions with uniformly random actions during which only models learn; the same for every method that
-    never sees the score. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    has a reward of its own. Not in the paper. Released code: 600 rollouts of 8 x 128."""
     episodic: bool = True
     """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
     (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,
     and mega-reward loses nothing at an end. The released code: True."""
+    with_score: bool = False
+    """Train on the game's score, too: a second stream of reward beside the method's own (--score.*). Not the paper's
+    setting; every table says so beside the method's name."""
+    score: ScoreConfig = field(default_factory=ScoreConfig)
     start_from: str | None = None
     """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
     schedule are fresh."""
@@ -84,6 +89,13 @@ class TrainConfig:
         if self.method_row.latent:
             latent = dataclasses.replace(self.control.latent, **self.method_row.latent)
             object.__setattr__(self, "control", dataclasses.replace(self.control, latent=latent))
+        if self.with_score and not self.plays_by_itself:
+            why = "is trained on the score already" if self.method_row.uses_score else "learns nothing"
+            raise UsageError(f"--with-score adds the score to another reward, but '{self.method}' {why}; leave it out.")
+        for name, value in to_dict(self.score).items():
+            if value != getattr(ScoreConfig, name) and not self.with_score:
+                name = name.replace("_", "-")
+                raise UsageError(f"--score.{name} is {value}, but the score is no reward here; add --with-score.")
         for name in ("n_envs", "rollout_steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
@@ -119,13 +131,18 @@ class TrainConfig:
         return find_game(self.game)
 
     @property
+    def uses_score(self) -> bool:
+        """Whether the game's rewards are recorded and reach the learner; never under the play protocol."""
+        return self.method_row.uses_score or self.with_score
+
+    @property
     def hides_score(self) -> bool:
         """Whether score boxes are painted out: always under the play protocol."""
-        return {"auto": not self.method_row.uses_score, "yes": False, "no": True}[self.show_score]
+        return {"auto": not self.uses_score, "yes": False, "no": True}[self.show_score]
 
     @property
     def plays_by_itself(self) -> bool:
-        """Whether it learns to act and never sees the score."""
+        """Whether its method learns to act from something else than the score, which may stand beside it."""
         return self.method_row.trains_policy and not self.method_row.uses_score
 
     @property
@@ -193,7 +210,8 @@ def to_dict(config: Any) -> dict[str, Any]:
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
-    the control models' where none is trained, and without the warm-up where there is none."""
+    the control models' where none is trained, without the warm-up where there is none, and without the second stream
+    where the score is not used."""
     config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
@@ -207,6 +225,8 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
         bears["control"] = {}
     if not run.plays_by_itself:
         bears.pop("warmup_steps", None)
+    if not config.get("with_score"):
+        bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}
     return bears
 
 

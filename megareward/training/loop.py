@@ -13,11 +13,18 @@ import torch
 
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.interface import BatchedEnv
-from megareward.rewards.interface import ScaledRewards
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
 from megareward.training.finite import read_finite
-from megareward.training.parts import make_agent, make_collector, make_game, make_observers, make_rollout, world_of
+from megareward.training.parts import (
+    make_agent,
+    make_collector,
+    make_game,
+    make_observers,
+    make_rewards,
+    make_rollout,
+    world_of,
+)
 from megareward.training.score_book import Episode
 
 
@@ -32,7 +39,7 @@ class Trainer:
         self.generator = torch.Generator(device).manual_seed(config.seed)
         world = world_of(self.env, device, config.seed, config.episodic)
         self.observers = make_observers(config, self.env, world, streams=self.cuda_streams)
-        self.rewards = ScaledRewards(config.method_row.build(config.reward, world), world.n_envs, device)
+        self.rewards = make_rewards(config, world)
         self.rollout = make_rollout(config, world, self.observers, config.rollout_steps, len(self.rewards.terms))
         self.agent = make_agent(config, world, self.rollout, self.rewards.streams, self.generator)
         self.collector = make_collector(config, self.env, self.rollout, self.observers, self.agent, self.generator)

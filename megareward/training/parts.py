@@ -13,6 +13,8 @@ from megareward.observers.interface import Context, Observer
 from megareward.ppo.agent import Agent, PPOAgent, RandomAgent
 from megareward.ppo.policy import PolicyInputs
 from megareward.reward_stream import RewardStream
+from megareward.rewards.extrinsic import beside_the_score
+from megareward.rewards.interface import ScaledRewards
 from megareward.rollout import Rollout
 from megareward.training.collect import Collector
 from megareward.training.config import TrainConfig
@@ -45,15 +47,21 @@ def make_observers(
     return {name: build_observer(name, context) for name in (config.observers if names is None else names)}
 
 
+def make_rewards(config: TrainConfig, world: World) -> ScaledRewards:
+    """The method's own and, only if the config declares it, the game's score beside them."""
+    terms = config.method_row.build(config.reward, world)
+    if config.with_score:
+        terms = beside_the_score(terms, config.score, world)
+    return ScaledRewards(terms, world.n_envs, world.device)
+
+
 def make_rollout(
     config: TrainConfig, world: World, observers: dict[str, Observer], steps: int, n_streams: int
 ) -> Rollout:
-    """With room for every field that the observers declare; for the game's rewards only if the method uses them."""
+    """With room for every field that the observers declare; for the game's rewards only if the run uses them."""
     fields = [field for observer in observers.values() for field in observer.fields]
-    keeps_score = config.method_row.uses_score
-    return Rollout(
-        steps, world, config.policy.stack, fields=fields, n_streams=max(n_streams, 1), keeps_score=keeps_score
-    )
+    n_streams = max(n_streams, 1)
+    return Rollout(steps, world, config.policy.stack, fields=fields, n_streams=n_streams, keeps_score=config.uses_score)
 
 
 def make_agent(

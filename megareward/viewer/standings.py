@@ -32,7 +32,7 @@ def game_section(game: str, groups: list[Group], random_scores: dict[str, float]
 def _columns(groups: list[Group]) -> dict[str, str]:
     """Published columns to compare with, by a short name: the paper's of the same methods and of mega."""
     columns = {"random": "random", "human": "human/mnih2015", "PPO (2017)": "ppo/schulman2017"}
-    for method in dict.fromkeys([*(group.runs[0].config["method"] for group in groups), "mega"]):
+    for method in dict.fromkeys([*(group.runs[0].method for group in groups), "mega"]):
         if f"paper/{method}" in published():
             columns[f"paper's {method}"] = f"paper/{method}"
     return columns

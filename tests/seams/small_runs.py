@@ -35,6 +35,7 @@ ITERATIONS, N, T = 4, 3, 12
 SMALL: dict[str, dict[str, Any]] = {
     "rnd": {"epochs": 1, "minibatches": 2},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},
+    "emp": {"minibatches": 2, "normalise_frames": N * T},
 }
 """Settings that make a method cheap enough, by its name."""
 

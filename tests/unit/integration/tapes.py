@@ -43,6 +43,7 @@ shifts them. Without it, a reward depends on its own environment's episode alone
 SMALL: dict[str, dict[str, Any]] = {
     "rnd": {"epochs": 1, "minibatches": 2},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": 20},
+    "emp": {"steps": 2, "minibatches": 2, "normalise_frames": 20},
 }
 
 

@@ -155,7 +155,7 @@ def test_samples_with_the_six_keys_give_the_same_as_watching_alone(method):
 
 
 @pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
-@pytest.mark.parametrize("method", ["rnd", "curiosity", "count", "extrinsic"])
+@pytest.mark.parametrize("method", ["rnd", "curiosity", "count", "emp", "extrinsic"])
 def test_a_method_without_a_control_map_can_be_given_samples_only(method, autoreset):
     mode = AutoresetMode.NEXT_STEP if autoreset == "next_step" else AutoresetMode.SAME_STEP
     reels = tape(longest=6)
