@@ -18,7 +18,8 @@ Agents that learn to play by seeking control.
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
-  audit RUN        find out by branching the game whether the run's control maps are true
+  audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
+  truth GAME       make the truth sets of the benchmark of control maps, and check them
   watch RUN        see what a run controls: a page that opens in any browser, and clips
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side
@@ -37,6 +38,7 @@ COMMANDS = {
     "resume": "megareward.cli.resume",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
+    "truth": "megareward.cli.truth",
     "watch": "megareward.cli.watch",
     "figure": "megareward.cli.figure",
     "report": "megareward.cli.report",
