@@ -1,4 +1,5 @@
-"""What scores mean: those of models that have learnt nothing, of rules without a model, and of all that can be seen.
+"""What scores mean: those of models that have learnt nothing, of rules without a model, of change as such, and of all
+that can be seen.
 
 **Untrained** models have the settings of the audited ones, their rules, and their statistics of pixels and background;
 only the weights are fresh. Attention is a softmax of scores that end in a linear layer without bias, so weights with
@@ -10,9 +11,11 @@ one of them it takes from another, and what is left is what the rules know.
 be left, so g counts all of it here.) All that moved takes over the same from the frame before, so scores over movers
 are .5, exactly.
 
-**Seen**: maps that are right about every cell that shows something, anything but background, and know nothing about
-those where only the alternative would have put something. This is no strict bound: a map can also know where things
-tend to be.
+**Change**: how much a cell changed in the last step, which knows nothing of actions and needs no model.
+
+**Seen**, the most that can be asked for: maps that are right about every cell that shows something, anything but
+background. Of a cell that shows nothing, where only the alternative would have put something, they know how often it is
+controlled while it shows nothing: no frame tells more, but a map may know where things tend to be.
 """
 
 from dataclasses import replace
@@ -32,13 +35,14 @@ MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 
 
 def controls(models: ControlModels, truth: Truth, seed: int = 0) -> dict[str, Scores]:
-    """The three rows for maps made by models like these; see the module."""
+    """The rows for maps made by models like these; see the module."""
     config = models.config
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
     rows = {
         "untrained": [to_score(fresh(models, config, signs, seed), truth) for signs in MIRRORS],
         "uniform": [to_score(fresh(models, counts_all, (0.0, 0.0), seed), truth)],
-        "seen": [seen_maps(truth, config.latent.rho)],
+        "change": [change_maps(truth)],
+        "seen": [seen_maps(truth)],
     }
     return {name: score(truth, maps, config.latent.rho) for name, maps in rows.items()}
 
@@ -59,31 +63,32 @@ def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, floa
     return own
 
 
-def seen_maps(truth: Truth, rho: float) -> list[Maps]:
-    """The truth about all that shows something; g remembers it as the tracker's does."""
+def change_maps(truth: Truth) -> list[Maps]:
     maps = []
-    for episode, shows in zip(truth.episodes, truth.visible(), strict=True):
-        under_control = episode.influence.any(1) & shows
-        before = torch.cat([torch.zeros_like(shows[:1]), shows[:-1]])
-        maps.append(
-            Maps(
-                direct=(episode.direct & shows).float(),
-                g=remembered(under_control, rho),
-                handed_on=under_control.float(),
-                influence=(episode.influence & shows[:, None]).float(),
-                relation=(episode.sources & before[:, None]).float(),
-            )
-        )
+    for episode in truth.episodes:
+        changes = (episode.frames[1:].float() - episode.frames[:-1].float()).abs()
+        per_cell = truth.grid.to_cells(changes).mean((-2, -1))  # (T, HW)
+        change = torch.cat([torch.zeros_like(per_cell[:1]), per_cell])
+        maps.append(Maps(change, change, change, change[:, None].expand(-1, truth.lags, -1)))
     return maps
 
 
-def remembered(cells: Bool[Tensor, "B HW"], rho: float) -> Float[Tensor, "B HW"]:
-    """1 where a cell was named, less with every frame since then."""
-    memory, maps = torch.zeros(cells.shape[1]), []
-    for named in cells.float():
-        memory = torch.maximum(rho * memory, named)
-        maps.append(memory)
-    return torch.stack(maps)
+def seen_maps(truth: Truth) -> list[Maps]:
+    episodes, shows = truth.episodes, truth.visible()
+    before = [torch.cat([torch.zeros_like(own[:1]), own[:-1]]) for own in shows]
+    direct = known([episode.direct for episode in episodes], shows)
+    g = known([episode.influence.any(1) for episode in episodes], shows)
+    influence = known([episode.influence for episode in episodes], shows)
+    relation = known([episode.sources for episode in episodes], before)
+    return [Maps(*parts) for parts in zip(direct, g, g, influence, relation, strict=True)]
+
+
+def known(true: list[Bool[Tensor, "_ ..."]], shows: list[Bool[Tensor, "_ HW"]]) -> list[Float[Tensor, "_ ..."]]:
+    """The truth where a cell (the last axis) shows something; elsewhere the share of such frames in which it holds."""
+    values = torch.cat(true).float()
+    seen = torch.cat(shows).reshape(len(values), *[1] * (values.ndim - 2), -1).expand_as(values)
+    rate = values.masked_fill(seen, 0).sum(0) / (~seen).sum(0).clamp(min=1)
+    return list(torch.where(seen, values, rate).split([len(own) for own in true]))
 
 
 def hidden(truth: Truth) -> float:

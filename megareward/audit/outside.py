@@ -17,7 +17,7 @@ function(frames, actions, (H, W)) with the arrays of one episode, and returns a 
 import importlib
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ NAMES = ("map", "direct", "g", "handed_on", "influence", "relation")
 
 
 def audit_maps(
-    source: str,
+    sources: Sequence[str],
     game: str,
     plan: Plan,
     *,
@@ -51,17 +51,17 @@ def audit_maps(
     processes: int = 0,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> dict[str, Any]:
-    """Score the maps of `source`, FILE.npz or module:function, on the truth of a game. Returns a record as `audit_run`
-    does; untrained models in it are those of this project's default."""
+) -> list[dict[str, Any]]:
+    """Score the maps of each source, FILE.npz or module:function, on the truth of a game. Returns records as
+    `audit_run` does; untrained models in them are those of this project's default."""
     config = with_preset(TrainConfig("mega", game), "auto")
     begun = time.monotonic()
     truth, path = find_truth(config, plan, cache, processes=processes, progress=progress)
     found = time.monotonic()
-    maps, digest = read_maps(source, truth), checksum(truth)
-    rho = config.control.latent.rho
-    return {
-        "run": source,
+    given = [read_maps(source, truth) for source in sources]
+    rows = {name: as_dict(row) for name, row in controls(untrained(truth, device), truth).items()}
+    digest = checksum(truth)
+    about = {
         "game": config.game,
         "method": "maps",
         "seed": None,
@@ -70,8 +70,7 @@ def audit_maps(
         "episodes": len(truth.episodes),
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": plan.lags,
-        "scores": as_dict(score(truth, [maps], rho)),
-        "controls": {name: as_dict(row) for name, row in controls(untrained(truth, device), truth).items()},
+        "controls": rows,
         "hidden": hidden(truth),
         "env": truth.about["env"],
         "truth": str(path),
@@ -79,6 +78,11 @@ def audit_maps(
         "seconds": {"truth": round(found - begun, 1), "scores": round(time.monotonic() - found, 1)},
         "provenance": provenance(device),
     }
+    rho = config.control.latent.rho
+    return [
+        {"run": source, **about, "scores": as_dict(score(truth, [maps], rho))}
+        for source, maps in zip(sources, given, strict=True)
+    ]
 
 
 def untrained(truth: Truth, device: torch.device) -> ControlModels:

@@ -3,6 +3,8 @@
 from typing import Any
 
 SHOWN_LAGS = (1, 2, 4, 8, 16, 32, 64)
+FEW = 30
+"""Fewer frames than these say little; a table of games does not count the score then."""
 SHOWN = {
     "direct_auroc": "direct control, AUROC",
     "g_auroc": "g, AUROC",
@@ -21,7 +23,8 @@ def table(records: list[dict[str, Any]]) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     notes = [
         "Means over frames with 95% bootstrap intervals over episodes. Below each, the share of the way from untrained",
-        "models to all that can be seen, these two, and the rules alone (uniform attention). docs/audit.md explains.",
+        "models to the most that can be seen; these two; rules alone (uniform attention); how much a cell changed.",
+        "docs/audit.md explains.",
     ]
     return "\n".join([*lines, "", *notes])
 
@@ -51,7 +54,7 @@ def column(record: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def share(record: dict[str, Any], name: str) -> float | None:
-    """How far a score is on the way from untrained models (0) to all that can be seen (1); None if nobody knows."""
+    """How far a score is on the way from untrained models (0) to the most that can be seen (1), if both are known."""
     if "controls" not in record:  # an audit of before there were any
         return None
     start, end = (record["controls"][row][name]["mean"] for row in ("untrained", "seen"))
@@ -62,11 +65,14 @@ def share(record: dict[str, Any], name: str) -> float | None:
 
 
 def way_text(record: dict[str, Any], name: str) -> str:
-    start, end, rules = (record["controls"][row][name]["mean"] for row in ("untrained", "seen", "uniform"))
     far = share(record, name)
     if far is None:
         return ""
-    return f"{far:.0%} from {start:.3f} to {end:.3f}, rules {rules:.3f}"
+    means = {row: scores[name]["mean"] for row, scores in record["controls"].items() if name in scores}
+    others = [
+        f"{words} {means[row]:.3f}" for row, words in (("uniform", "rules"), ("change", "change")) if row in means
+    ]
+    return ", ".join([f"{far:.0%} from {means['untrained']:.3f} to {means['seen']:.3f}", *others])
 
 
 def estimate_text(estimate: dict[str, Any] | None) -> str:
@@ -76,4 +82,5 @@ def estimate_text(estimate: dict[str, Any] | None) -> str:
     if estimate["mean"] is None:
         return "no frame can tell"
     interval = "" if estimate["low"] is None else f" [{estimate['low']:.3f}, {estimate['high']:.3f}]"
-    return f"{estimate['mean']:.3f}{interval}"
+    few = f" of {estimate['frames']} frames only" if estimate["frames"] < FEW else ""
+    return f"{estimate['mean']:.3f}{interval}{few}"

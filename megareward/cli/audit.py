@@ -73,9 +73,9 @@ def command(words: list[str]) -> int:
         )
         for run in args.runs
     ]
-    for maps in args.maps:
-        record = audit_maps(
-            maps,
+    if args.maps:
+        records += audit_maps(
+            args.maps,
             str(args.game),
             Plan(args.policy, args.episodes, args.frames, args.lags, args.seed),
             cache=args.cache or Path("runs") / "audit-truth",
@@ -83,8 +83,7 @@ def command(words: list[str]) -> int:
             device=pick_device(args.device),
             progress=Bar("steps branched"),
         )
-        warn(f"Truth: {record['truth']}, checksum {record['checksum']['verdict']}.")
-        records.append(record)
+        warn(f"Truth: {records[-1]['truth']}, checksum {records[-1]['checksum']['verdict']}.")
     print(table(records))
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from megareward.audit.table import share
+from megareward.audit.table import FEW, share
 from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_of, record_path
 from megareward.runs.record import Record
@@ -19,7 +19,7 @@ AUDITED = {
     "movers_auroc": "movers, AUROC",
     "relation_auroc": "where movers came from, AUROC",
 }
-CONTROLS = {"untrained": "untrained", "uniform": "rules alone", "seen": "all that can be seen"}
+CONTROLS = {"untrained": "untrained", "uniform": "rules alone", "change": "change", "seen": "at most"}
 
 
 def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[float]]:
@@ -137,15 +137,17 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
         lines.append("")
     note = (
         f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
-        "play. In brackets, how far a row is on the way from its own untrained models to all that can be seen; the "
-        f"controls shown are those of {first}. Means are over games, with 95% bootstrap intervals over them. "
-        "`-`: no record, or no frame can tell. Every run is a file beside this table."
+        "play. In brackets, how far a row is on the way from its own untrained models to the most that can be seen. "
+        f"The controls shown are those of {first}. Means are over games, with 95% bootstrap intervals over them. "
+        f"`-`: no record, or fewer than {FEW} frames can tell. Every run is a file beside this table."
     )
     return "\n".join([*lines, note, ""])
 
 
 def mean_of(scores: dict[str, Any] | None, score: str) -> float | None:
-    return (scores or {}).get(score, {}).get("mean")
+    """None where too few frames can tell."""
+    found = (scores or {}).get(score, {"frames": 0})
+    return found["mean"] if found["frames"] >= FEW else None
 
 
 def with_way(value: float | None, way: float | None) -> str:
