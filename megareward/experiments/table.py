@@ -124,7 +124,7 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
         for kind, games in groups.items():
             columns = [[found.get((row, game), {}) for game in games] for row in experiment.rows]
             values = [[mean_of(audit.get("scores"), score) for audit in audits] for audits in columns]
-            ways = [[share(audit, score) if audit else None for audit in audits] for audits in columns]
+            ways = [[share(audit, score) for audit in audits] for audits in columns]
             for control in CONTROLS:
                 rows = [found.get((first, game), {}).get("controls", {}).get(control) for game in games]
                 values.append([mean_of(scores, score) for scores in rows])
@@ -164,4 +164,4 @@ def mean_text(values: list[float | None]) -> str:
     if len(known) > 1:
         low, high = interval(known)
         text += f" [{low:.3f}, {high:.3f}]"
-    return f"{text}, {len(known)} games" if len(known) < len(values) else text
+    return f"{text} of {len(known)}" if len(known) < len(values) else text

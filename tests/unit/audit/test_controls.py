@@ -70,7 +70,7 @@ def test_mirror_images_order_all_cells_the_other_way_round(tmp_path):
     )
     for mirrored, name in ((of_lambda, "direct_auroc"), (of_gamma, "relation_auroc")):
         assert abs(drawn[name].mean - 0.5) > 0.001  # one draw may be lucky
-        assert drawn[name].mean + mirrored[name].mean == pytest.approx(1)
+        assert drawn[name].mean + mirrored[name].mean == pytest.approx(1, abs=1e-3)  # but for rounding
 
 
 def test_fresh_models_keep_rules_and_statistics_and_nothing_that_was_learnt(judged):
