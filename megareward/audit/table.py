@@ -57,7 +57,7 @@ def share(record: dict[str, Any], name: str) -> float | None:
     """How far a score is on the way from untrained models (0) to the most that can be seen (1), if both are known."""
     if "controls" not in record:  # an audit of before there were any
         return None
-    start, end = (record["controls"][row][name]["mean"] for row in ("untrained", "seen"))
+    start, end = (record["controls"][row].get(name, {}).get("mean") for row in ("untrained", "seen"))
     own = record["scores"].get(name, {}).get("mean")
     if own is None or start is None or end is None or end <= start:
         return None
