@@ -28,7 +28,7 @@ from megareward.audit.benchmark import checksum, verdict
 from megareward.audit.controls import controls, hidden
 from megareward.audit.maps import Maps
 from megareward.audit.record import Plan, find_truth
-from megareward.audit.scores import as_dict, score
+from megareward.audit.scores import as_dict, in_short, score
 from megareward.audit.truth import AuditedEpisode, Truth
 from megareward.control.grid import Grid
 from megareward.control.latent import chain
@@ -59,7 +59,7 @@ def audit_maps(
     truth, path = find_truth(config, plan, cache, processes=processes, progress=progress)
     found = time.monotonic()
     given = [read_maps(source, truth) for source in sources]
-    rows = {name: as_dict(row) for name, row in controls(untrained(truth, device), truth).items()}
+    rows = {name: in_short(row) for name, row in controls(untrained(truth, device), truth).items()}
     digest = checksum(truth)
     about = {
         "game": config.game,

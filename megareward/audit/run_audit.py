@@ -13,7 +13,7 @@ import torch
 from megareward.audit.controls import controls, hidden
 from megareward.audit.learnt import LearntMaps, learnt_maps
 from megareward.audit.record import Plan, find_truth
-from megareward.audit.scores import as_dict, calibration, score
+from megareward.audit.scores import as_dict, calibration, in_short, score
 from megareward.audit.truth import Truth
 from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
@@ -82,7 +82,7 @@ def audit_run(
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
         "scores": as_dict(scores) | other_scores(truth, maps, latent),
-        "controls": {name: as_dict(row) for name, row in controls(models, truth).items()},
+        "controls": {name: in_short(row) for name, row in controls(models, truth).items()},
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
         "env": truth.about["env"],

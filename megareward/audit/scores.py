@@ -4,7 +4,7 @@ A frame counts if it can tell: AUROC needs a controlled and an uncontrolled cell
 Scores are means over the frames that count; episodes are what is resampled, as frames of one episode are alike.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,15 +166,20 @@ def _compared(
     return [estimate([values[:, n] for values in per_episode]) for n in range(per_episode[0].shape[1])]
 
 
-def as_dict(scores: Mapping[str, Any]) -> dict[str, Any]:
+def as_dict(scores: Scores) -> dict[str, Any]:
     """For JSON: estimates become {"mean", "low", "high", "frames"}."""
+    return {
+        name: [each._asdict() for each in found] if isinstance(found, list) else found._asdict()
+        for name, found in scores.items()
+    }
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, Estimate):
-            return value._asdict()
-        return [plain(item) for item in value] if isinstance(value, list) else value
 
-    return {name: plain(value) for name, value in scores.items()}
+def in_short(scores: Scores) -> dict[str, Any]:
+    """The same, but of what is by lag the means only."""
+    return {
+        name: [each.mean for each in found] if isinstance(found, list) else found._asdict()
+        for name, found in scores.items()
+    }
 
 
 def calibration(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from megareward.audit.outside import untrained
 from megareward.audit.record import Plan, find_truth
 from megareward.audit.scores import score
 from megareward.audit.truth import AuditedEpisode, Truth
+from megareward.control.config import ControlConfig, mini, paper, released
+from megareward.control.models import ControlModels
 from megareward.envs.mini import mini_config
 from megareward.training.config import TrainConfig
 
@@ -37,6 +39,18 @@ def test_untrained_models_are_at_chance_over_movers(judged):
     for n in SHOWN_LAGS:
         found = rows["untrained"]["movers_lag_auroc"][n - 1]
         assert found.frames < 100 or found.mean == pytest.approx(0.5, abs=0.03), n
+
+
+@pytest.mark.parametrize("preset", [paper, released])
+def test_untrained_models_of_paper_and_released_code_are_at_chance_everywhere(preset, tmp_path):
+    """Their rules give nothing away, whereas ours do: the difference in g is not learnt."""
+    truth, _ = find_truth(TrainConfig("mega", "mini-demon"), Plan(episodes=6, frames=150, lags=4), tmp_path)
+    models = ControlModels(preset(mini(ControlConfig())), truth.frame_shape, len(truth.action_names))
+    models.normaliser.observe(torch.cat([episode.frames for episode in truth.episodes]))
+    rows = controls(models, truth)
+    for name in ("direct_auroc", "g_auroc", "movers_auroc", "kept_movers_auroc", "relation_auroc"):
+        assert rows["untrained"][name].mean == pytest.approx(0.5, abs=0.03), name
+        assert rows["uniform"][name].mean == 0.5, name
 
 
 def test_rules_without_a_model_are_at_chance_over_movers_exactly_and_not_elsewhere(judged):

@@ -40,6 +40,7 @@ def test_an_audit_prints_a_table_and_leaves_scores_and_truth(runs, policy, capsy
     assert len(record["scores"]["lag_auroc"]) == 6
     assert set(record["controls"]) == {"untrained", "uniform", "change", "seen"}
     assert record["controls"]["untrained"]["direct_auroc"]["mean"] == pytest.approx(0.5)
+    assert len(record["controls"]["seen"]["movers_lag_auroc"]) == 6
     assert f"{share(record, 'direct_auroc'):.0%} from 0.500 to " in printed
     assert 0 <= record["scores"]["direct_auroc"]["low"] <= record["scores"]["direct_auroc"]["mean"] <= 1
     truth = load_truth(runs / "mega" / record["truth"])
