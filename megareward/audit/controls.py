@@ -5,7 +5,8 @@ that can be seen.
 only the weights are fresh. Attention is a softmax of scores that end in a linear layer without bias, so weights with
 that layer's sign changed are as likely as those that were drawn, and order all cells the other way round. The row is
 the mean over a draw and its mirror images (the sign of Lambda's last layer, of Gamma's, of both): what luck gives to
-one of them it takes from another, and what is left is what the rules know.
+one of them it takes from another, and what is left is what the rules know. What one of them alone may score is kept
+in place of an interval: the lowest and the highest of the four.
 
 **Uniform** attention looks everywhere alike; then g is made by rules alone. (Of what exceeds an even map nothing would
 be left, so g counts all of it here.) All that moved takes over the same from the frame before, so scores over movers
@@ -19,12 +20,13 @@ controlled while it shows nothing: no frame tells more, but a map may know where
 """
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 
 from megareward.audit.learnt import learnt_maps
 from megareward.audit.maps import Maps
-from megareward.audit.scores import Scores, score
+from megareward.audit.scores import Estimate, Scores, score
 from megareward.audit.truth import Truth
 from megareward.control.config import ControlConfig
 from megareward.control.models import ControlModels
@@ -44,7 +46,16 @@ def controls(models: ControlModels, truth: Truth, seed: int = 0) -> dict[str, Sc
         "change": [change_maps(truth)],
         "seen": [seen_maps(truth)],
     }
-    return {name: score(truth, maps, config.latent.rho) for name, maps in rows.items()}
+    scores = {name: score(truth, maps, config.latent.rho) for name, maps in rows.items()}
+    singles = [score(truth, [maps], config.latent.rho, by_lag=False) for maps in rows["untrained"]]
+    row = scores["untrained"]
+    row |= {name: _with_range([one[name] for one in singles], row[name]) for name in singles[0]}
+    return scores
+
+
+def _with_range(singles: list[Any], joint: Any) -> Estimate:
+    means = [one.mean for one in singles if one.mean is not None]
+    return joint._replace(low=min(means), high=max(means)) if means else joint
 
 
 def to_score(models: ControlModels, truth: Truth) -> list[Maps]:

@@ -69,7 +69,7 @@ def estimate(per_episode: Sequence[Float[Tensor, "_"]]) -> Estimate:
 
 
 Scores = dict[str, Estimate | list[Estimate]]
-"""By name, see `COMPARISONS`; without those that the maps say nothing about. Lists are by lag, at [n - 1]."""
+"""By name, see `COMPARISONS` and, by lag at [n - 1], `BY_LAG`; without those that the maps say nothing about."""
 
 
 class Subject(NamedTuple):
@@ -135,19 +135,23 @@ COMPARISONS: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
     "movers_auroc": of_movers,
     "kept_movers_auroc": of_kept_movers,
     "relation_auroc": of_relation,
+}
+"""Each gives a number per frame; NaN where the frame cannot tell, None where the maps cannot."""
+BY_LAG: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
     "lag_auroc": of_lags,
     "movers_lag_auroc": of_movers_lags,
 }
-"""Each gives a number per frame, or per frame and lag; NaN where the frame cannot tell, None where the maps cannot."""
+"""The same per frame and lag."""
 
 
-def score(truth: Truth, maps: Sequence[Sequence[Maps]], rho: float) -> Scores:
+def score(truth: Truth, maps: Sequence[Sequence[Maps]], rho: float, by_lag: bool = True) -> Scores:
     """Compare every map of every frame but the first, which shows nothing yet.
 
     `maps` has one list of episodes for each of one or several sets of maps; of several, a frame's score is the mean.
     """
     subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), strict=True)]
-    scores = {name: _compared(compare, subjects, maps) for name, compare in COMPARISONS.items()}
+    asked = COMPARISONS | BY_LAG if by_lag else COMPARISONS
+    scores = {name: _compared(compare, subjects, maps) for name, compare in asked.items()}
     return {name: found for name, found in scores.items() if found is not None}
 
 
