@@ -53,7 +53,8 @@ def audit_run(
     processes: workers that branch Atari games; 0 is one per core.
     device: where the control models run.
 
-    Returns the scores and what they are of, and writes the same into the run's folder as audit-POLICY.json.
+    Returns the scores, those of controls (`audit.controls`) and what they are of, and writes the same into the run's
+    folder as audit-POLICY.json.
     """
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
@@ -99,10 +100,8 @@ def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> 
     divided by its bound, 1 with clip and 1 / (1 - rho) without."""
     bound = 1.0 if latent.clip else 1 / (1 - latent.rho)
     direct, g, relation = (torch.cat([getattr(own, name)[1:] for own in maps]) for name in ("direct", "g", "relation"))
-    true_direct, controlled = (
-        torch.cat(parts)
-        for parts in zip(*((e.direct[1:], e.influence.any(1)[1:]) for e in truth.episodes), strict=True)
-    )
+    true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
+    controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
     return {
         "direct_calibration": calibration(direct, true_direct),
         "g_calibration": calibration(g / bound, controlled),
