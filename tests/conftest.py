@@ -11,7 +11,7 @@ import torch
 if importlib.util.find_spec("jaxtyping") and importlib.util.find_spec("beartype"):
     from jaxtyping import install_import_hook
 
-    AUDIT = ("audit.learnt", "audit.scores", "audit.truth", "counterfactual.mini")
+    AUDIT = ("audit.controls", "audit.learnt", "audit.maps", "audit.scores", "audit.truth", "counterfactual.mini")
     OWN_CODE = tuple(f"integration.{part}" for part in ("observations", "samples", "steps", "watcher", "reward"))
     PACKAGES = ("ppo", "rollout", "stacking", "rewards", "statistics", "control", "observers", *OWN_CODE, *AUDIT)
     ROOT = Path(__file__).resolve().parent.parent

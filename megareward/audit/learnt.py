@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
+from megareward.audit.maps import Maps
 from megareward.audit.truth import Truth
+from megareward.control.latent import chain
 from megareward.control.models import ControlModels
 from megareward.observers.tracker import ControlTracker
 from megareward.stacking import pushed
@@ -27,6 +29,14 @@ class LearntMaps:
         for t in range(1, len(self.direct)):
             chained[t, 1:] = chained[t - 1, :-1] @ self.relation[t].T
         return chained
+
+    def handed_on(self) -> Float[Tensor, "T_plus_1 HW"]:
+        """Eq. 5 applied to g: what each cell takes over from the frame before. It is what the models know of g; all
+        else in g is rules, which let a cell keep or forget what it had."""
+        return torch.cat([torch.zeros_like(self.g[:1]), chain(self.relation[1:], self.g[:-1])])
+
+    def to_score(self, lags: int) -> Maps:
+        return Maps(self.direct, self.g, self.handed_on(), self.influence(lags), self.relation)
 
 
 def learnt_maps(models: ControlModels, truth: Truth, seed: int = 0) -> list[LearntMaps]:

@@ -10,9 +10,12 @@ from typing import Any, Literal
 
 import torch
 
-from megareward.audit.learnt import learnt_maps
+from megareward.audit.controls import controls, hidden
+from megareward.audit.learnt import LearntMaps, learnt_maps
 from megareward.audit.record import Plan, find_truth
-from megareward.audit.scores import score
+from megareward.audit.scores import as_dict, calibration, in_short, score
+from megareward.audit.truth import Truth
+from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.make import make_env
@@ -50,7 +53,8 @@ def audit_run(
     processes: workers that branch Atari games; 0 is one per core.
     device: where the control models run.
 
-    Returns the scores and what they are of, and writes the same into the run's folder as audit-POLICY.json.
+    Returns the scores, those of controls (`audit.controls`) and what they are of, and writes the same into the run's
+    folder as audit-POLICY.json.
     """
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
@@ -66,8 +70,8 @@ def audit_run(
     cache = cache or run.absolute().parent / "audit-truth"
     truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress)
     found = time.monotonic()
-    latent = config.control.latent
-    scores = score(truth, learnt_maps(models, truth), latent.rho, latent.clip)
+    latent, maps = config.control.latent, learnt_maps(models, truth)
+    scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
     record = {
         "run": run.absolute().name,
         "game": config.game,
@@ -78,7 +82,9 @@ def audit_run(
         "episodes": len(truth.episodes),
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
-        "scores": scores.as_dict(),
+        "scores": as_dict(scores) | other_scores(truth, maps, latent),
+        "controls": {name: in_short(row) for name, row in controls(models, truth).items()},
+        "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
         "env": truth.about["env"],
         "truth": os.path.relpath(path, run),
@@ -87,6 +93,20 @@ def audit_run(
     }
     (run / f"audit-{policy}.json").write_text(json.dumps(record, indent=1) + "\n")
     return record
+
+
+def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> dict[str, Any]:
+    """What is asked of models only: whether their values are probabilities, and how much stays where it is. g is
+    divided by its bound, 1 with clip and 1 / (1 - rho) without."""
+    bound = 1.0 if latent.clip else 1 / (1 - latent.rho)
+    direct, g, relation = (torch.cat([getattr(own, name)[1:] for own in maps]) for name in ("direct", "g", "relation"))
+    true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
+    controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
+    return {
+        "direct_calibration": calibration(direct, true_direct),
+        "g_calibration": calibration(g / bound, controlled),
+        "self_attention": float(relation.diagonal(dim1=1, dim2=2).mean()),
+    }
 
 
 def check_models(config: TrainConfig, run: Path) -> None:

@@ -1,30 +1,35 @@
-"""How well a learnt map agrees with the truth: AUROC, rank correlation, calibration, intervals over episodes.
+"""How well a map agrees with the truth: AUROC, rank correlation, calibration, intervals over episodes.
 
 A frame counts if it can tell: AUROC needs a controlled and an uncontrolled cell, a correlation a truth that varies.
 Scores are means over the frames that count; episodes are what is resampled, as frames of one episode are alike.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from megareward.audit.learnt import LearntMaps
-from megareward.audit.truth import Truth
-from megareward.types import Bool, Float, Tensor
+from megareward.audit.maps import Maps
+from megareward.audit.truth import AuditedEpisode, Truth
+from megareward.statistics.bootstrap import interval
+from megareward.types import Bool, Float, Shaped, Tensor
 
-RESAMPLES = 2000
 BINS = 10
 
 
-def auroc(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> Float[Tensor, "B"]:
+def auroc(
+    learnt: Float[Tensor, "*B HW"], true: Bool[Tensor, "*B HW"], among: Bool[Tensor, "*#B HW"] | None = None
+) -> Float[Tensor, "*B"]:
     """The chance that a truly controlled cell has a higher value than another one of the same frame; ties count half.
-    NaN where all cells are of one kind."""
-    low = below(learnt)  # (B, HW, HW): at [i, j], how far cell j is below cell i
-    pairs = (true[:, :, None] & ~true[:, None, :]).double()
-    return (low * pairs).sum((1, 2)) / pairs.sum((1, 2))
+    Of the cells `among` only, if given. NaN where all of them are of one kind."""
+    of_interest = torch.ones_like(true) if among is None else among.expand_as(true)
+    high, low = true & of_interest, ~true & of_interest
+    tells = high.any(-1) & low.any(-1)
+    pairs = (high[tells][:, :, None] & low[tells][:, None, :]).double()
+    found = torch.full(true.shape[:-1], float("nan"), dtype=torch.float64)
+    found[tells] = (below(learnt[tells]) * pairs).sum((1, 2)) / pairs.sum((1, 2))
+    return found
 
 
 def spearman(learnt: Float[Tensor, "B HW"], true: Float[Tensor, "B HW"]) -> Float[Tensor, "B"]:
@@ -51,21 +56,134 @@ class Estimate(NamedTuple):
     """Frames that counted."""
 
 
-def estimate(per_episode: list[Float[Tensor, "B"]], seed: int = 0) -> Estimate:
-    """Mean of all numbers that are not NaN; percentile bootstrap over the episodes."""
+def estimate(per_episode: Sequence[Float[Tensor, "_"]]) -> Estimate:
+    """Mean of all numbers that are not NaN; bootstrap over the episodes that have any."""
     counted = [values[~values.isnan()] for values in per_episode]
-    counted = [values for values in counted if len(values)]
-    sums = np.array([float(values.sum()) for values in counted])
-    sizes = np.array([len(values) for values in counted])
-    if not counted:
+    means = [float(values.mean()) for values in counted if len(values)]
+    sizes = [len(values) for values in counted if len(values)]
+    if not sizes:
         return Estimate(None, None, None, 0)
-    mean, frames = float(sums.sum() / sizes.sum()), int(sizes.sum())
-    if len(counted) == 1:  # one episode says nothing about others
-        return Estimate(mean, None, None, frames)
-    drawn = np.random.default_rng(seed).integers(len(counted), size=(RESAMPLES, len(counted)))
-    means = sums[drawn].sum(1) / sizes[drawn].sum(1)
-    low, high = np.percentile(means, [2.5, 97.5])
-    return Estimate(mean, float(low), float(high), frames)
+    mean = float(np.average(means, weights=sizes))
+    low, high = interval(means, sizes) if len(sizes) > 1 else (None, None)  # one episode says nothing about others
+    return Estimate(mean, None if low is None else float(low), None if high is None else float(high), sum(sizes))
+
+
+Scores = dict[str, Estimate | list[Estimate]]
+"""By name, see `COMPARISONS` and, by lag at [n - 1], `BY_LAG`; without those that the maps say nothing about."""
+
+
+class Subject(NamedTuple):
+    """One episode and all that comparisons ask about it."""
+
+    episode: AuditedEpisode
+    movers: Bool[Tensor, "T_plus_1 HW"]
+    rho: float
+
+    @property
+    def under_control(self) -> Bool[Tensor, "T_plus_1 HW"]:
+        """By any of the actions that were followed."""
+        return self.episode.influence.any(1)
+
+
+def of_direct(own: Maps, about: Subject) -> Tensor | None:
+    return None if own.direct is None else auroc(own.direct, about.episode.direct)
+
+
+def of_g(own: Maps, about: Subject) -> Tensor | None:
+    """Positive: a cell that any of the followed actions controls."""
+    return None if own.g is None else auroc(own.g, about.under_control)
+
+
+def of_ranks(own: Maps, about: Subject) -> Tensor | None:
+    """Against g by Eq. 9 with the true influence."""
+    return None if own.g is None else spearman(own.g, about.episode.g(about.rho))
+
+
+def of_lags(own: Maps, about: Subject) -> Tensor | None:
+    return None if own.influence is None else auroc(own.influence, about.episode.influence)
+
+
+def of_movers(own: Maps, about: Subject) -> Tensor | None:
+    """What moves because of an earlier action, against what moves by itself."""
+    return None if own.handed_on is None else auroc(own.handed_on, about.under_control, about.movers)
+
+
+def of_kept_movers(own: Maps, about: Subject) -> Tensor | None:
+    """The same of g as it is, with all that its cells kept: not at chance for rules alone."""
+    return None if own.g is None else auroc(own.g, about.under_control, about.movers)
+
+
+def of_movers_lags(own: Maps, about: Subject) -> Tensor | None:
+    if own.influence is None:
+        return None
+    return auroc(own.influence, about.episode.influence, about.movers[:, None])
+
+
+def of_relation(own: Maps, about: Subject) -> Tensor | None:
+    """Does a controlled mover follow from a cell that its control can have come from? Mean over those of a frame."""
+    if own.relation is None:
+        return None
+    asked = (about.movers & about.under_control)[:, :, None]  # (T + 1, to, 1)
+    per_cell = auroc(own.relation, about.episode.sources & asked)  # NaN for a cell that is not asked
+    return per_cell.nanmean(1)
+
+
+COMPARISONS: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
+    "direct_auroc": of_direct,
+    "g_auroc": of_g,
+    "g_spearman": of_ranks,
+    "movers_auroc": of_movers,
+    "kept_movers_auroc": of_kept_movers,
+    "relation_auroc": of_relation,
+}
+"""Each gives a number per frame; NaN where the frame cannot tell, None where the maps cannot."""
+BY_LAG: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
+    "lag_auroc": of_lags,
+    "movers_lag_auroc": of_movers_lags,
+}
+"""The same per frame and lag."""
+
+
+def score(truth: Truth, maps: Sequence[Sequence[Maps]], rho: float, by_lag: bool = True) -> Scores:
+    """Compare every map of every frame but the first, which shows nothing yet.
+
+    `maps` has one list of episodes for each of one or several sets of maps; of several, a frame's score is the mean.
+    """
+    subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), strict=True)]
+    asked = COMPARISONS | BY_LAG if by_lag else COMPARISONS
+    scores = {name: _compared(compare, subjects, maps) for name, compare in asked.items()}
+    return {name: found for name, found in scores.items() if found is not None}
+
+
+def _compared(
+    compare: Callable[[Maps, Subject], Tensor | None], subjects: list[Subject], maps: Sequence[Sequence[Maps]]
+) -> Estimate | list[Estimate] | None:
+    per_episode: list[Shaped[Tensor, "_ ..."]] = []
+    for n, subject in enumerate(subjects):
+        numbers = [compare(one[n], subject) for one in maps]
+        known = [each[1:] for each in numbers if each is not None]
+        if not known:
+            return None
+        per_episode.append(torch.stack(known).mean(0))
+    if per_episode[0].ndim == 1:
+        return estimate(per_episode)
+    return [estimate([values[:, n] for values in per_episode]) for n in range(per_episode[0].shape[1])]
+
+
+def as_dict(scores: Scores) -> dict[str, Any]:
+    """For JSON: estimates become {"mean", "low", "high", "frames"}."""
+    return {
+        name: [each._asdict() for each in found] if isinstance(found, list) else found._asdict()
+        for name, found in scores.items()
+    }
+
+
+def in_short(scores: Scores) -> dict[str, Any]:
+    """The same, but of what is by lag the means only."""
+    return {
+        name: [each.mean for each in found] if isinstance(found, list) else found._asdict()
+        for name, found in scores.items()
+    }
 
 
 def calibration(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> dict[str, Any]:
@@ -78,81 +196,3 @@ def calibration(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> di
     error = (cells * (said - were).abs()).nansum() / cells.sum()
     rows = zip(cells.tolist(), said.tolist(), were.tolist(), strict=True)
     return {"error": float(error), "bins": [{"cells": n, "said": s, "controlled": w} for n, s, w in rows if n]}
-
-
-@dataclass(frozen=True)
-class Scores:
-    """How the learnt maps of one checkpoint compare with the truth."""
-
-    direct_auroc: Estimate
-    g_auroc: Estimate
-    """Positive: a cell that any action of the last `lags` steps controls."""
-    g_spearman: Estimate
-    """Against g by Eq. 9 with the true influence."""
-    seen_auroc: Estimate
-    """What g could score: a map that is right about every cell which shows something, and remembers as g does. Half of
-    what is controlled may look like background, because only the alternative would have put something there."""
-    hidden: float
-    """The share of controlled cells that show nothing but background."""
-    lag_auroc: list[Estimate]
-    """Relation-propagated influence (Eq. 5) of the action n steps ago, at [n - 1]."""
-    direct_calibration: dict[str, Any]
-    g_calibration: dict[str, Any]
-    """g divided by its bound, 1 with clip and 1 / (1 - rho) without."""
-    self_attention: float
-    """Mean of the relation's diagonal."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: estimates become {"mean", "low", "high", "frames"}."""
-
-        def plain(value: Any) -> Any:
-            if isinstance(value, Estimate):
-                return value._asdict()
-            return [plain(item) for item in value] if isinstance(value, list) else value
-
-        return {name: plain(value) for name, value in vars(self).items()}
-
-
-def remembered(cells: Bool[Tensor, "B HW"], rho: float) -> Float[Tensor, "B HW"]:
-    """1 where a cell was named, less with every frame since then."""
-    memory, maps = torch.zeros(cells.shape[1]), []
-    for named in cells.float():
-        memory = torch.maximum(rho * memory, named)
-        maps.append(memory)
-    return torch.stack(maps)
-
-
-def score(truth: Truth, maps: list[LearntMaps], rho: float, clip: bool) -> Scores:
-    """Compare every map of every frame but the first, which shows nothing yet."""
-    episodes = list(zip(truth.episodes, maps, strict=True))
-
-    def over_episodes(score_of: Callable[..., Tensor]) -> Estimate:
-        return estimate([score_of(episode, own) for episode, own in episodes])
-
-    chained = [own.influence(truth.lags) for own in maps]
-    lags = [
-        estimate([auroc(c[n:, n - 1], e.influence[n:, n - 1]) for e, c in zip(truth.episodes, chained, strict=True)])
-        for n in range(1, truth.lags + 1)
-    ]
-    bound = 1.0 if clip else 1 / (1 - rho)
-    under_control = [episode.influence.any(1) for episode in truth.episodes]
-    seen = [cells & shows for cells, shows in zip(under_control, truth.visible(), strict=True)]
-    n_controlled = sum(int(cells.sum()) for cells in under_control)
-    unseen = n_controlled - sum(int(cells.sum()) for cells in seen)
-    return Scores(
-        direct_auroc=over_episodes(lambda e, own: auroc(own.direct[1:], e.direct[1:])),
-        g_auroc=over_episodes(lambda e, own: auroc(own.g[1:], e.influence.any(1)[1:])),
-        g_spearman=over_episodes(lambda e, own: spearman(own.g[1:], e.g(rho)[1:])),
-        seen_auroc=estimate(
-            [auroc(remembered(s, rho)[1:], cells[1:]) for s, cells in zip(seen, under_control, strict=True)]
-        ),
-        hidden=unseen / max(n_controlled, 1),
-        lag_auroc=lags,
-        direct_calibration=calibration(
-            torch.cat([own.direct[1:] for own in maps]), torch.cat([e.direct[1:] for e in truth.episodes])
-        ),
-        g_calibration=calibration(
-            torch.cat([own.g[1:] / bound for own in maps]), torch.cat([cells[1:] for cells in under_control])
-        ),
-        self_attention=float(torch.cat([own.relation[1:] for own in maps]).diagonal(dim1=1, dim2=2).mean()),
-    )

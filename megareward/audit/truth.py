@@ -7,6 +7,7 @@
     episode.influence     (T + 1, L, HW)       does the action n steps before frame t control the cell? at [t, n - 1]
     episode.direct        (T + 1, HW)          the same for n = 1: true direct control
     episode.g(rho)        (T + 1, HW)          Eq. 9 over the lags that were followed
+    episode.sources       (T + 1, HW, HW)      could the cell have its control from that cell of the frame before?
 
 Everything is indexed by the frame it is about; where frame t has no action n steps before it, nothing is controlled.
 Cells are numbered row by row on the grid `truth.grid`.
@@ -23,6 +24,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from megareward.control.flash import is_flash
 from megareward.control.grid import Grid
 from megareward.control.observation import changed_cells
 from megareward.errors import RunError, UsageError
@@ -30,6 +32,8 @@ from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 TRUTH_VERSION = 1
 """Rises when truth of an older version must be found anew."""
+FLASH = 0.5
+"""A step that changes more than this share of the pixels moves nothing: there are no movers in it."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,14 @@ class AuditedEpisode:
         """Eq. 9: sum over n of rho^(n-1) times influence, over the lags that were followed; at most 1 / (1 - rho)."""
         discounts = rho ** torch.arange(self.changed.shape[1])
         return torch.einsum("n,tnc->tc", discounts, self.influence.float())
+
+    @property
+    def sources(self) -> Bool[Tensor, "T_plus_1 HW HW"]:
+        """[t, to, from]: an action that controls `to` in frame t controlled `from` in frame t - 1; where else should
+        its effect have come from?"""
+        influence = self.influence.float()
+        found = torch.einsum("tni,tnj->tij", influence[1:, 1:], influence[:-1, :-1]) > 0
+        return torch.cat([torch.zeros_like(found[:1]), found])
 
 
 @dataclass(frozen=True)
@@ -83,6 +95,16 @@ class Truth:
         """For each episode, which cells show anything but background: the median of each pixel over all frames."""
         background = torch.cat([episode.frames for episode in self.episodes]).median(0).values
         return [changed_cells(background.expand_as(e.frames), e.frames, self.grid) for e in self.episodes]
+
+    def movers(self) -> list[Bool[Tensor, "T_plus_1 HW"]]:
+        """For each episode, which cells changed in the step to the frame although its action does not control them:
+        something moved there by itself, or because of an earlier action."""
+        found = []
+        for episode in self.episodes:
+            before, now = episode.frames[:-1], episode.frames[1:]
+            changed = changed_cells(before, now, self.grid) & ~is_flash(before, now, FLASH)[:, None]
+            found.append(torch.cat([torch.zeros_like(changed[:1]), changed]) & ~episode.direct)
+        return found
 
 
 def save_truth(truth: Truth, path: Path) -> None:

@@ -18,7 +18,8 @@ Agents that learn to play by seeking control.
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
-  audit RUN        find out by branching the game whether the run's control maps are true
+  audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
+  truth GAME       make the truth sets of the benchmark of control maps, and check them
   probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
   watch RUN        see what a run controls: a page that opens in any browser, and clips
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
@@ -39,6 +40,7 @@ COMMANDS = {
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
     "probe": "megareward.cli.probe",
+    "truth": "megareward.cli.truth",
     "watch": "megareward.cli.watch",
     "figure": "megareward.cli.figure",
     "report": "megareward.cli.report",

@@ -1,4 +1,4 @@
-"""`megareward audit RUN...`."""
+"""`megareward audit RUN...` and `megareward audit --maps MAPS --game GAME`."""
 
 import json
 from dataclasses import dataclass
@@ -14,12 +14,15 @@ from megareward.progress import Bar
 
 @dataclass(frozen=True)
 class AuditArgs:
-    """Find out by branching the game what each action truly controls, and score the runs' control maps against it."""
+    """Find out by branching the game what each action truly controls, and score control maps against it: those of runs,
+    or anybody's."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of runs; several are shown side by side."""
+    maps: tuple[str, ...] = ()
+    """Maps that are not of a run: FILE.npz or module:function; docs/benchmark.md says what is in them."""
     game: str | None = None
-    """Another game with as many actions. [default: the run's own]"""
+    """Another game with as many actions; for --maps, the game. [default: the run's own]"""
     policy: Literal["random", "trained"] = "random"
     """Who plays the episodes: uniformly random actions, or the run's newest checkpoint."""
     lags: int = 64
@@ -30,7 +33,7 @@ class AuditArgs:
     seed: int = 2_000_000
     """Of the games; far from the seeds of training and evaluation."""
     cache: Path | None = None
-    """Folder of the truth, which is found once. [default: audit-truth beside the run]"""
+    """Folder of the truth, which is found once. [default: audit-truth beside the run; for --maps, in runs]"""
     processes: int = 0
     """Worker processes that branch Atari games; 0 is one per core."""
     json: Path | None = None
@@ -41,8 +44,14 @@ class AuditArgs:
 
 def command(words: list[str]) -> int:
     args: AuditArgs = parse(AuditArgs, words, "audit")
-    if not args.runs:
+    if not args.runs and not args.maps:
         raise UsageError("Which run? `megareward audit RUN...` takes the folders that `megareward train` wrote.")
+    if args.maps and args.game is None:
+        raise UsageError(f"--maps is {args.maps[0]}, but of which game? Add --game GAME.")
+    if args.maps and args.policy == "trained":
+        raise UsageError("--maps are scored on random play, which is the same for all; leave --policy trained out.")
+    from megareward.audit.outside import audit_maps
+    from megareward.audit.record import Plan
     from megareward.audit.run_audit import audit_run
     from megareward.audit.table import table
     from megareward.training.run import pick_device
@@ -64,6 +73,17 @@ def command(words: list[str]) -> int:
         )
         for run in args.runs
     ]
+    if args.maps:
+        records += audit_maps(
+            args.maps,
+            str(args.game),
+            Plan(args.policy, args.episodes, args.frames, args.lags, args.seed),
+            cache=args.cache or Path("runs") / "audit-truth",
+            processes=args.processes,
+            device=pick_device(args.device),
+            progress=Bar("steps branched"),
+        )
+        warn(f"Truth: {records[-1]['truth']}, checksum {records[-1]['checksum']['verdict']}.")
     print(table(records))
     if args.json is not None:
         args.json.parent.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,8 @@ class Experiment:
     """Rows that have another number of seeds."""
     is_audit: bool = False
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
+    tuned_on: tuple[str, ...] = ()
+    """Columns on which settings were chosen. An audit that names them is tabulated game by game, the others apart."""
     whole_games: int = 0
     """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
 
@@ -417,6 +419,30 @@ MAPS = Experiment(
     is_audit=True,
 )
 
+TUNED_ON = ("pong", "breakout", "demon_attack", "freeway", "seaquest")
+"""Games on which settings of the control models were chosen."""
+HARD_GAMES = ("montezuma_revenge", "gravitar", "pitfall", "private_eye", "solaris", "venture")
+"""The paper's games of hard exploration."""
+NOT_TUNED_ON = tuple(
+    name
+    for name in dict.fromkeys((*PAPER_GAMES, *HARD_GAMES, "space_invaders", "assault", "boxing"))
+    if name not in TUNED_ON
+)
+BENCHMARK_GAMES = (*TUNING_GAMES, *TUNED_ON, *NOT_TUNED_ON)
+"""Those of which `megareward truth all` makes the truth."""
+
+ALL_MAPS = Experiment(
+    name="all-maps",
+    question="Whose control maps are true on games that nobody tuned on?",
+    rows={name: MAPS.rows[name] for name in ("default", "released", "paper")}
+    | {"local relations": only_watch(control(rtm={"model": "local"}))},
+    columns={name: atari(name) for name in (*TUNED_ON, *NOT_TUNED_ON)},
+    frames=1_500_000,
+    seeds=1,
+    is_audit=True,
+    tuned_on=TUNED_ON,
+)
+
 ALL = (
     MINI,
     FORMS,
@@ -432,6 +458,7 @@ ALL = (
     ATARI_FLASH,
     PARITY,
     MAPS,
+    ALL_MAPS,
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in ALL}
 

@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from megareward.audit.table import FEW, share
 from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_of, record_path
 from megareward.runs.record import Record
 from megareward.statistics.bootstrap import interval
 
-AUDITED = {"direct_auroc": "direct, AUROC", "g_auroc": "g, AUROC", "g_spearman": "g, rank correlation"}
+AUDITED = {
+    "direct_auroc": "direct, AUROC",
+    "g_auroc": "g, AUROC",
+    "g_spearman": "g, rank correlation",
+    "movers_auroc": "movers, AUROC",
+    "relation_auroc": "where movers came from, AUROC",
+}
+CONTROLS = {"untrained": "untrained", "uniform": "rules alone", "change": "change", "seen": "at most"}
 
 
 def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[float]]:
@@ -60,30 +68,100 @@ def count_of_seeds(number: int) -> str:
     return "1 seed" if number == 1 else f"{number} seeds"
 
 
-def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
-    """How true the maps are: direct control and g in one place, the first seed that was audited."""
+def audits_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the audits found by row and column, of the first seed that was audited."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         path = record_path(results, cell)
         record = Record.read(path) if path.exists() else None
         if record and record.audit:
-            found.setdefault((cell.row, cell.column), record.audit["scores"])
+            found.setdefault((cell.row, cell.column), record.audit)
+    return found
 
-    def shown(row: str, column: str, score: str) -> str:
-        scores = found.get((row, column))
-        if scores is None or scores[score]["mean"] is None:
+
+def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
+    """How true the maps are, with the controls of the first row; scores that no record has are left out."""
+    found = audits_of(cells, results)
+    if experiment.tuned_on:
+        return games_markdown(experiment, found, cells[0].config.frames)
+    first, columns = next(iter(experiment.rows)), list(experiment.columns)
+
+    def shown(scores: dict[str, Any], score: str) -> str:
+        one = scores.get(score, {"mean": None})
+        if one["mean"] is None:
             return "-"
-        one = scores[score]
-        return f"{one['mean']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+        return f"{one['mean']:.3f}" + (f" [{one['low']:.3f}, {one['high']:.3f}]" if one["low"] is not None else "")
 
-    columns = list(experiment.columns)
     lines = [f"| {experiment.name} | | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
     for score, name in AUDITED.items():
+        if not any(score in audit["scores"] for audit in found.values()):
+            continue
         for row in experiment.rows:
-            lines.append(f"| {name} | {row} | {' | '.join(shown(row, column, score) for column in columns)} |")
+            audits = [found.get((row, column), {"scores": {}}) for column in columns]
+            lines.append(f"| {name} | {row} | {' | '.join(shown(audit['scores'], score) for audit in audits)} |")
+        for control, words in CONTROLS.items():
+            rows = [found.get((first, column), {}).get("controls", {}).get(control, {}) for column in columns]
+            if any(rows):
+                lines.append(f"| {name} | {words} | {' | '.join(shown(scores, score) for scores in rows)} |")
     frames = cells[0].config.frames
     note = (
         f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
         "play: means over frames with 95% bootstrap intervals over episodes. Every run is a file beside this table."
     )
     return "\n".join([*lines, "", note, ""])
+
+
+def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str, Any]], frames: int) -> str:
+    """One table per score, one line per game: games that settings were chosen on, the others, the mean of each."""
+    groups = {
+        "tuned on": [name for name in experiment.columns if name in experiment.tuned_on],
+        "not tuned on": [name for name in experiment.columns if name not in experiment.tuned_on],
+    }
+    first, lines = next(iter(experiment.rows)), []
+    for score, name in AUDITED.items():
+        heads = [*experiment.rows, *CONTROLS.values()]
+        lines += [f"| {experiment.name}: {name} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+        for kind, games in groups.items():
+            columns = [[found.get((row, game), {}) for game in games] for row in experiment.rows]
+            values = [[mean_of(audit.get("scores"), score) for audit in audits] for audits in columns]
+            ways = [[share(audit, score) for audit in audits] for audits in columns]
+            for control in CONTROLS:
+                rows = [found.get((first, game), {}).get("controls", {}).get(control) for game in games]
+                values.append([mean_of(scores, score) for scores in rows])
+                ways.append([None] * len(games))
+            for n, game in enumerate(games):
+                texts = [with_way(own[n], way[n]) for own, way in zip(values, ways, strict=True)]
+                lines.append(f"| {game} | {' | '.join(texts)} |")
+            texts = [mean_text(own) for own in values]
+            lines.append(f"| **mean, {kind}** | {' | '.join(texts)} |")
+        lines.append("")
+    note = (
+        f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
+        "play. In brackets, how far a row is on the way from its own untrained models to the most that can be seen. "
+        f"The controls shown are those of {first}. Means are over games, with 95% bootstrap intervals over them. "
+        f"`-`: no record, or fewer than {FEW} frames can tell. Every run is a file beside this table."
+    )
+    return "\n".join([*lines, note, ""])
+
+
+def mean_of(scores: dict[str, Any] | None, score: str) -> float | None:
+    """None where too few frames can tell."""
+    found = (scores or {}).get(score, {"frames": 0})
+    return found["mean"] if found["frames"] >= FEW else None
+
+
+def with_way(value: float | None, way: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}" + ("" if way is None else f" ({way:.0%})")
+
+
+def mean_text(values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "-"
+    text = f"{np.mean(known):.3f}"
+    if len(known) > 1:
+        low, high = interval(known)
+        text += f" [{low:.3f}, {high:.3f}]"
+    return f"{text} of {len(known)}" if len(known) < len(values) else text

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from megareward.audit.table import SHOWN, way_text
 from megareward.errors import UsageError
 from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
 from megareward.viewer.markup import code, duration, section, table
@@ -92,14 +93,12 @@ def _audits(runs: list[Run]) -> str:
         return ""
     names = [f"{audit['run']}, {audit['policy']} play" for audit in audits]
     every = [audit["scores"] for audit in audits]
-    rows = [
-        [words, *(_estimate(scores[name]) for scores in every)]
-        for name, words in (
-            ("direct_auroc", "direct control, AUROC"),
-            ("g_auroc", "g, AUROC"),
-            ("g_spearman", "g, rank correlation"),
-        )
-    ]
+    rows = []
+    for name, words in SHOWN.items():
+        if any(name in scores for scores in every):
+            rows.append([words, *(_estimate(scores[name]) if name in scores else "" for scores in every)])
+        if any(ways := [way_text(audit, name) for audit in audits]):
+            rows.append(["of the way from untrained models", *ways])
     rows += [
         [f"{name}, calibration error", *(f"{scores[f'{name}_calibration']['error']:.3f}" for scores in every)]
         for name in ("direct", "g")

@@ -78,6 +78,32 @@ def test_the_page_about_maps_has_the_recorded_numbers():
     assert compared > 100
 
 
+def test_the_benchmarks_rows_are_those_of_its_records():
+    names = {
+        "default settings, 41k frames": "mini-demon-mega-s0",
+        "frame difference": "examples.control_maps:frame_difference",
+        "motion mask": "examples.control_maps:motion_mask",
+        "*untrained*": "untrained",
+        "*rules*": "uniform",
+        "*change*": "change",
+        "*at most*": "seen",
+    }
+    scores = ("direct_auroc", "g_auroc", "movers_auroc", "relation_auroc")
+    [table] = [t for t in tables("docs/benchmark.md") if t[0] == "| game | maps | direct | g | movers | where from |"]
+    game, compared = "", 0
+    for line in table[2:]:
+        first, row, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        game = first or game
+        records = json.loads((ROOT / "results" / "audit" / "benchmark" / f"{game}.json").read_text())
+        found = records[-1]["controls"] | {record["run"]: record["scores"] for record in records}
+        for score, cell in zip(scores, cells, strict=True):
+            assert bool(cell) == (score in found[names[row]]), (game, row, score)
+            for number, part in zip(re.findall(r"[01]?\.\d+", cell), ("mean", "low", "high"), strict=False):
+                assert float(number) == pytest.approx(found[names[row]][score][part], abs=0.00051), (game, row, score)
+                compared += 1
+    assert compared > 60
+
+
 @pytest.mark.parametrize("method", ["mega", "rnd"])
 def test_the_long_runs_are_told_as_they_are_recorded(method):
     record = json.loads((RECORDS / "atari-long" / f"{method}-on-breakout-s0.json").read_text())

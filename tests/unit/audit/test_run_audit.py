@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from megareward.audit.learnt import learnt_maps
+from megareward.audit.table import share
 from megareward.audit.truth import AuditedEpisode, Truth, load_truth
 from megareward.cli import main
 from megareward.control.config import AdmConfig, ControlConfig, LatentConfig, RtmConfig
@@ -33,9 +34,14 @@ def test_an_audit_prints_a_table_and_leaves_scores_and_truth(runs, policy, capsy
     assert f"mini-demon, {policy} play" in printed
     assert "3 of 36 steps in all" in printed
     assert "direct control, AUROC" in printed
+    assert "movers at lag 2, AUROC" in printed
     record = json.loads((runs / "mega" / f"audit-{policy}.json").read_text())
     assert record["trained_frames"] == 96
     assert len(record["scores"]["lag_auroc"]) == 6
+    assert set(record["controls"]) == {"untrained", "uniform", "change", "seen"}
+    assert record["controls"]["untrained"]["direct_auroc"]["mean"] == pytest.approx(0.5)
+    assert len(record["controls"]["seen"]["movers_lag_auroc"]) == 6
+    assert f"{share(record, 'direct_auroc'):.0%} from 0.500 to " in printed
     assert 0 <= record["scores"]["direct_auroc"]["low"] <= record["scores"]["direct_auroc"]["mean"] <= 1
     truth = load_truth(runs / "mega" / record["truth"])
     assert [tuple(e.changed.shape) for e in truth.episodes] == [(13, 6, 16)] * 3

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from megareward.audit.learnt import LearntMaps
-from megareward.audit.scores import auroc, calibration, estimate, remembered, score, spearman
+from megareward.audit.maps import Maps
+from megareward.audit.scores import as_dict, auroc, calibration, estimate, score, spearman
 from megareward.audit.truth import AuditedEpisode, Truth
 from megareward.control.latent import latent_control
 
@@ -20,6 +21,17 @@ def test_auroc_counts_pairs_and_halves_ties():
     values = auroc(learnt, true)
     assert values[:3].tolist() == [3.5 / 4, 0.0, 0.5]
     assert math.isnan(values[3])
+
+
+def test_auroc_among_some_cells_knows_nothing_of_the_others():
+    learnt = torch.tensor([[0.9, 0.5, 0.7, 0.1], [0.9, 0.5, 0.7, 0.1]])
+    true = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]]).bool()
+    among = torch.tensor([[0, 1, 1, 1], [1, 1, 0, 0]]).bool()
+    values = auroc(learnt, true, among)
+    assert values[0] == 0.5  # 0.5 against 0.7 and 0.1
+    assert math.isnan(values[1])
+    by_lag = auroc(learnt[:, None].expand(2, 3, 4), true[:, None].expand(2, 3, 4), among[:, None])
+    assert by_lag[0].tolist() == [0.5] * 3
 
 
 def test_spearman_is_the_correlation_of_ranks():
@@ -85,30 +97,59 @@ def test_the_truth_scores_full_marks_against_itself_and_its_opposite_none():
     cases = [random_case(seed) for seed in (2, 3)]
     truth = Truth({"grid": [H, W], "lags": L}, ("a", "b", "c"), [episode for episode, _ in cases])
     for sign, full in ((1.0, 1.0), (-1.0, 0.0)):
-        maps = [LearntMaps(sign * e.direct.float(), own.relation, sign * e.g(0.9), own.mega_reward) for e, own in cases]
-        scores = score(truth, maps, rho=0.9, clip=False)
-        assert scores.direct_auroc.mean == full
-        assert scores.g_auroc.mean in (full, None)  # None where every cell is controlled by something
-        assert scores.g_spearman.mean == pytest.approx(sign)
-        assert len(scores.lag_auroc) == L
-    assert scores.as_dict()["lag_auroc"][0].keys() == {"mean", "low", "high", "frames"}
+        maps = [
+            Maps(sign * e.direct.float(), sign * e.g(0.9), None, sign * e.influence.float(), sign * e.sources.float())
+            for e, _ in cases
+        ]
+        scores = score(truth, [maps], rho=0.9)
+        assert scores["direct_auroc"].mean == full
+        assert scores["g_auroc"].mean in (full, None)  # None where every cell is controlled by something
+        assert scores["g_spearman"].mean == pytest.approx(sign)
+        assert [lag.mean for lag in scores["lag_auroc"]] == [full] * L
+    assert as_dict(scores)["lag_auroc"][0].keys() == {"mean", "low", "high", "frames"}
+    assert "movers_auroc" not in scores  # nothing was said about what is handed on
 
 
-def test_what_only_the_alternative_would_show_cannot_be_seen():
-    """Cell 0 shows something in frames 2 and 3, cell 5 never; both are controlled in frames 2 to 5."""
-    T = 6
-    frames = torch.zeros(T + 1, 8, 9, dtype=torch.uint8)  # 2 x 3 cells of 4 x 3 pixels
-    frames[2:4, 1, 1] = 200
-    changed = torch.zeros(T + 1, L, HW, dtype=torch.uint8)
-    changed[2:6, 0, 0] = changed[2:6, 0, 5] = 1
-    episode = AuditedEpisode(frames, torch.zeros(T, dtype=torch.int64), changed)
+def moving_case():
+    """2 x 3 cells of 2 x 2 pixels. Something that the action of step 1 controls goes from cell 0 to 1 to 2; something
+    else goes from cell 3 to 4 to 5 by itself. Frame 4 is a flash."""
+    frames = torch.zeros(5, 2 * H, 2 * W, dtype=torch.uint8)
+    for t in (1, 2, 3):
+        frames[t, [0, 2], 2 * (t - 1)] = 200
+    frames[4] = 255
+    changed = torch.zeros(5, L, HW, dtype=torch.uint8)
+    for t in (1, 2, 3):
+        changed[t, t - 1, t - 1] = 1
+    return AuditedEpisode(frames, torch.zeros(4, dtype=torch.int64), changed)
+
+
+def test_movers_are_cells_that_changed_and_are_not_directly_controlled():
+    truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [moving_case()])
+    [movers] = truth.movers()
+    found = [cells.nonzero().flatten().tolist() for cells in movers]
+    assert found == [[], [3], [0, 1, 3, 4], [1, 2, 4, 5], []]
+
+
+def test_a_cell_has_its_control_from_where_the_same_action_had_it():
+    sources = moving_case().sources
+    assert sources.nonzero().tolist() == [[2, 1, 0], [3, 2, 1]]
+
+
+def test_over_movers_counts_what_was_handed_on_and_where_from():
+    episode = moving_case()
     truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [episode])
-    assert [cells.nonzero().tolist() for cells in truth.visible()] == [[[2, 0], [3, 0]]]
-    nothing = LearntMaps(*(torch.zeros(T + 1, *shape) for shape in ((HW,), (HW, HW), (HW,), ())))
-    scores = score(truth, [nothing], rho=0.9, clip=True)
-    assert scores.hidden == pytest.approx(6 / 8)
-    assert scores.seen_auroc.frames == 4
-    assert scores.seen_auroc.mean == pytest.approx((1 + 1 / 2) / 2)  # cell 0 above the others, also from memory
-    assert torch.allclose(
-        remembered(episode.direct & truth.visible()[0], 0.9)[:, 0][2:6], 0.9 ** torch.tensor([0.0, 0, 1, 2])
-    )
+    relation = torch.full((5, HW, HW), 1 / HW)
+    relation[2, 1] = relation[3, 2] = 0
+    relation[2, 1, 0] = relation[3, 2, 1] = 1  # the first thing is followed, the second is not
+    g = torch.zeros(5, HW)
+    g[1, 0] = g[2, 1] = 1
+    maps = LearntMaps(torch.full((5, HW), 1 / HW), relation, g, torch.zeros(5)).to_score(L)
+    scores = score(truth, [[maps]], rho=0.99)
+    assert (scores["movers_auroc"].mean, scores["movers_auroc"].frames) == (1.0, 2)
+    assert scores["relation_auroc"].mean == 1.0
+    uniform = LearntMaps(maps.direct, torch.full((5, HW, HW), 1 / HW), g, torch.zeros(5)).to_score(L)
+    scores = score(truth, [[uniform]], rho=0.99)
+    assert (scores["movers_auroc"].mean, scores["relation_auroc"].mean) == (0.5, 0.5)
+    assert scores["kept_movers_auroc"].mean != 0.5  # what a cell kept is not what it was handed
+    both = score(truth, [[maps], [uniform]], rho=0.99)
+    assert both["movers_auroc"].mean == 0.75

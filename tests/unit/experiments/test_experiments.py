@@ -11,18 +11,20 @@ from megareward.audit.run_audit import audit_run
 from megareward.cli import main
 from megareward.experiments import audits, runner
 from megareward.experiments.plans import (
+    ALL_MAPS,
     DEATH_ATARI,
     EXPERIMENTS,
     FORMS,
     LITERAL_AND_DEFAULT,
     MAPS,
     MINI,
+    PAPER_GAMES,
     PARITY,
     PLAY,
     Cell,
     matching,
 )
-from megareward.experiments.table import markdown
+from megareward.experiments.table import games_markdown, markdown
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.presets import with_preset
@@ -118,6 +120,44 @@ def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
     plan = replace(MAPS, rows={"default": MAPS.rows["default"]}, columns={"mini-breakout": MAPS.columns["pong"]})
     text = markdown(plan, [cell], results)
     assert f"| direct, AUROC | default | {record.audit['scores']['direct_auroc']['mean']:.3f} [" in text
+
+
+def test_the_table_of_all_games_has_those_of_the_paper_and_keeps_those_tuned_on_apart():
+    games = set(ALL_MAPS.columns)
+    assert games > set(PAPER_GAMES) | {"montezuma_revenge", "pitfall", "freeway", "space_invaders", "assault", "boxing"}
+    assert set(ALL_MAPS.tuned_on) == {"pong", "breakout", "demon_attack", "freeway", "seaquest"}
+    assert set(ALL_MAPS.rows) == {"default", "released", "paper", "local relations"}
+    made = {(cell.row, cell.column): cell.config for cell in ALL_MAPS.cells()}
+    for cell in MAPS.cells():
+        if cell.row in ALL_MAPS.rows:  # the same runs, so that the two tables agree
+            assert made[cell.row, cell.column] == cell.config
+
+
+def test_the_table_of_all_games_has_means_of_both_kinds_and_how_far_each_is_from_its_untrained_models():
+    def one(mean, frames=100):
+        return {"mean": mean, "low": mean, "high": mean, "frames": frames}
+
+    def audit(mean, untrained, frames=100):
+        row = {"untrained": one(untrained), "uniform": one(0.5), "change": one(0.5), "seen": one(1.0)}
+        names = ("direct_auroc", "g_auroc", "g_spearman", "movers_auroc", "relation_auroc")
+        controls = {name: dict.fromkeys(names, value) for name, value in row.items()}
+        return {"scores": dict.fromkeys(names, one(mean, frames)), "controls": controls}
+
+    found = {
+        ("default", "pong"): audit(0.9, 0.5),
+        ("default", "asterix"): audit(0.8, 0.6),
+        ("default", "boxing"): audit(0.6, 0.6),
+        ("default", "assault"): audit(0.1, 0.6, frames=2),
+        ("paper", "asterix"): audit(0.7, 0.4),
+    }
+    lines = games_markdown(ALL_MAPS, found, 1000).splitlines()
+    assert "| pong | 0.900 (80%) | - | - | 0.500 | 0.500 | 0.500 | 1.000 |" in lines
+    assert "| asterix | 0.800 (50%) | - | 0.700 (50%) | 0.600 | 0.500 | 0.500 | 1.000 |" in lines
+    assert "| assault | - | - | - | 0.600 | 0.500 | 0.500 | 1.000 |" in lines  # two frames say nothing
+    [mean, *_] = [line for line in lines if line.startswith("| **mean, not tuned on**")]
+    assert mean.startswith("| **mean, not tuned on** | 0.700 [0.600, 0.800] of 2 | - | 0.700 of 1 |")
+    tuned_on = "| **mean, tuned on** | 0.900 of 1 | - | - | 0.500 of 1 | 0.500 of 1 | 0.500 of 1 | 1.000 of 1 |"
+    assert lines.index(tuned_on) < lines.index(mean)
 
 
 def test_a_run_that_is_gone_cannot_be_audited(tmp_path):

@@ -121,6 +121,15 @@ def test_the_audit_is_shown_if_there_is_one(tmp_path):
     assert "<b>0.910</b> (0.900 to 0.920)" in text
     assert "0.123" in text
     assert "steps since the action" in text
+    assert "of the way" not in text  # an audit of before there were controls
+    scores["movers_auroc"] = estimate
+    row = {key: {**estimate, "mean": 0.5} for key in scores}
+    controls = {"untrained": row, "uniform": row, "seen": {key: {**estimate, "mean": 1.0} for key in scores}}
+    written = {"run": "run", "policy": "random", "scores": scores, "controls": controls}
+    (run / "audit-random.json").write_text(json.dumps(written))
+    text, _ = read(write_report([run]))
+    assert "movers, AUROC" in text
+    assert "82% from 0.500 to 1.000, rules 0.500" in text
     (run / "audit-random.json").write_text("{")
     with pytest.raises(RunError, match=r"audit-random\.json is not valid JSON"):
         write_report([run])

@@ -1,0 +1,81 @@
+"""The benchmark's truth sets: made by anybody from the emulator alone, and the same for everybody.
+
+A set is the truth of `Plan()` about a game with its default settings on the default grid. Its checksum is that of what
+is in it, not of the file, and is kept in `checksums.json` beside this module.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from megareward.audit.record import Plan, find_truth
+from megareward.audit.truth import Truth
+from megareward.errors import RunError
+from megareward.training.config import TrainConfig
+
+CHECKSUMS = Path(__file__).with_name("checksums.json")
+
+
+class TruthSet(NamedTuple):
+    """One game's set, and whether it is the one that is recorded."""
+
+    game: str
+    path: Path
+    steps: int
+    checksum: str
+    verdict: str
+
+
+def checksum(truth: Truth) -> str:
+    """Of every frame, action and changed cell, and of nothing else."""
+    digest = hashlib.sha256(json.dumps([truth.about["grid"], truth.lags, truth.action_names]).encode())
+    for episode in truth.episodes:
+        for name, values in sorted(vars(episode).items()):
+            digest.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+            digest.update(values.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def recorded() -> dict[str, str]:
+    """The checksums by game."""
+    checksums: dict[str, str] = json.loads(CHECKSUMS.read_text())
+    return checksums
+
+
+def verdict(game: str, plan: Plan, found: str) -> str:
+    """What a checksum says: `recorded`, `differs`, `not recorded yet`, or that this is not the benchmark's set."""
+    if plan != Plan():
+        return "not the benchmark's episodes"
+    known = recorded().get(game)
+    return "not recorded yet" if known is None else "recorded" if known == found else "differs"
+
+
+def make_truth(
+    game: str,
+    folder: Path,
+    *,
+    processes: int = 0,
+    record: bool = False,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> TruthSet:
+    """Find the truth about a game, or read it where it was found before, and compare its checksum.
+
+    record: keep the checksum of a game that has none yet.
+    """
+    config = TrainConfig("mega", game)
+    truth, path = find_truth(config, Plan(), folder, processes=processes, progress=progress)
+    found = checksum(truth)
+    says = verdict(config.game, Plan(), found)
+    if says == "differs":
+        raise RunError(
+            f"The truth about {config.game} in {path} has the checksum {found[:16]}, recorded is "
+            f"{recorded()[config.game][:16]}: other versions of ale-py or torch, or a change of the games. "
+            "Remove the file and try again; scores on it compare with no others."
+        )
+    if says == "not recorded yet" and record:
+        known = recorded() | {config.game: found}
+        CHECKSUMS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+        says = "recorded now"
+    return TruthSet(config.game, path, sum(len(e.actions) for e in truth.episodes), found, says)

@@ -1,0 +1,115 @@
+"""What scores mean: those of models that have learnt nothing, of rules without a model, of change as such, and of all
+that can be seen.
+
+**Untrained** models have the settings of the audited ones, their rules, and their statistics of pixels and background;
+only the weights are fresh. Attention is a softmax of scores that end in a linear layer without bias, so weights with
+that layer's sign changed are as likely as those that were drawn, and order all cells the other way round. The row is
+the mean over a draw and its mirror images (the sign of Lambda's last layer, of Gamma's, of both): what luck gives to
+one of them it takes from another, and what is left is what the rules know. What one of them alone may score is kept
+in place of an interval: the lowest and the highest of the four.
+
+**Uniform** attention looks everywhere alike; then g is made by rules alone. (Of what exceeds an even map nothing would
+be left, so g counts all of it here.) All that moved takes over the same from the frame before, so scores over movers
+are .5, exactly.
+
+**Change**: how much a cell changed in the last step, which knows nothing of actions and needs no model.
+
+**Seen**, the most that can be asked for: maps that are right about every cell that shows something, anything but
+background. Of a cell that shows nothing, where only the alternative would have put something, they know how often it is
+controlled while it shows nothing: no frame tells more, but a map may know where things tend to be.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from megareward.audit.learnt import learnt_maps
+from megareward.audit.maps import Maps
+from megareward.audit.scores import Estimate, Scores, score
+from megareward.audit.truth import Truth
+from megareward.control.config import ControlConfig
+from megareward.control.local_rtm import LocalRTM
+from megareward.control.models import ControlModels
+from megareward.types import Bool, Float, Tensor
+
+MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
+"""What the last layers of Lambda and of Gamma are multiplied with."""
+
+
+def controls(models: ControlModels, truth: Truth, seed: int = 0) -> dict[str, Scores]:
+    """The rows for maps made by models like these; see the module."""
+    config = models.config
+    counts_all = replace(config, latent=replace(config.latent, above_chance=False))
+    rows = {
+        "untrained": [to_score(fresh(models, config, signs, seed), truth) for signs in MIRRORS],
+        "uniform": [to_score(fresh(models, counts_all, (0.0, 0.0), seed), truth)],
+        "change": [change_maps(truth)],
+        "seen": [seen_maps(truth)],
+    }
+    scores = {name: score(truth, maps, config.latent.rho) for name, maps in rows.items()}
+    singles = [score(truth, [maps], config.latent.rho, by_lag=False) for maps in rows["untrained"]]
+    row = scores["untrained"]
+    row |= {name: _with_range([one[name] for one in singles], row[name]) for name in singles[0]}
+    return scores
+
+
+def _with_range(singles: list[Any], joint: Any) -> Estimate:
+    means = [one.mean for one in singles if one.mean is not None]
+    return joint._replace(low=min(means), high=max(means)) if means else joint
+
+
+def to_score(models: ControlModels, truth: Truth) -> list[Maps]:
+    return [own.to_score(truth.lags) for own in learnt_maps(models, truth)]
+
+
+def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, float], seed: int = 0) -> ControlModels:
+    """Models with fresh weights and the given ones' statistics; `signs` multiply the last layers of the attention."""
+    own = ControlModels(config, models.frame_shape, models.n_actions, models.device, seed)
+    own.normaliser.copy_from(models.normaliser)
+    own.background.copy_from(models.background)
+    with torch.no_grad():
+        *_, scores = own.adm.lambda_.parameters()  # the layer whose outputs they are
+        scores.mul_(signs[0])
+        if isinstance(own.rtm, LocalRTM):  # there are no scores: it is drawings that compete
+            for weight in own.rtm.leave.parameters():
+                weight.mul_(signs[1])
+        else:
+            *_, scores = own.rtm.gamma.parameters()
+            scores.mul_(signs[1])
+    return own
+
+
+def change_maps(truth: Truth) -> list[Maps]:
+    maps = []
+    for episode in truth.episodes:
+        changes = (episode.frames[1:].float() - episode.frames[:-1].float()).abs()
+        per_cell = truth.grid.to_cells(changes).mean((-2, -1))  # (T, HW)
+        change = torch.cat([torch.zeros_like(per_cell[:1]), per_cell])
+        maps.append(Maps(change, change, change, change[:, None].expand(-1, truth.lags, -1)))
+    return maps
+
+
+def seen_maps(truth: Truth) -> list[Maps]:
+    episodes, shows = truth.episodes, truth.visible()
+    before = [torch.cat([torch.zeros_like(own[:1]), own[:-1]]) for own in shows]
+    direct = known([episode.direct for episode in episodes], shows)
+    g = known([episode.influence.any(1) for episode in episodes], shows)
+    influence = known([episode.influence for episode in episodes], shows)
+    relation = known([episode.sources for episode in episodes], before)
+    return [Maps(*parts) for parts in zip(direct, g, g, influence, relation, strict=True)]
+
+
+def known(true: list[Bool[Tensor, "_ ..."]], shows: list[Bool[Tensor, "_ HW"]]) -> list[Float[Tensor, "_ ..."]]:
+    """The truth where a cell (the last axis) shows something; elsewhere the share of such frames in which it holds."""
+    values = torch.cat(true).float()
+    seen = torch.cat(shows).reshape(len(values), *[1] * (values.ndim - 2), -1).expand_as(values)
+    rate = values.masked_fill(seen, 0).sum(0) / (~seen).sum(0).clamp(min=1)
+    return list(torch.where(seen, values, rate).split([len(own) for own in true]))
+
+
+def hidden(truth: Truth) -> float:
+    """The share of controlled cells that show nothing but background."""
+    controlled = [episode.influence.any(1) for episode in truth.episodes]
+    unseen = sum(int((cells & ~shows).sum()) for cells, shows in zip(controlled, truth.visible(), strict=True))
+    return unseen / max(sum(int(cells.sum()) for cells in controlled), 1)
