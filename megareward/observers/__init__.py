@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from megareward.observers.interface import Context, Observer
 
-OBSERVERS: dict[str, str] = {"control": "megareward.observers.control"}
+OBSERVERS: dict[str, str] = {
+    "control": "megareward.observers.control",
+    "skills": "megareward.observers.skills",
+}
 """Name -> module with `build(context) -> Observer`."""
 
 

@@ -18,6 +18,7 @@ from megareward.rewards.settings import (
     MegaConfig,
     NoSettings,
     RndConfig,
+    StoConfig,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Method:
     """Recorded fields that the policy sees as channels of the frame; see `ppo.policy.PolicyInputs` for these three."""
     vectors: tuple[str, ...] = ()
     skill: str | None = None
+    one_skill_per_game: bool = False
+    """Whether a trained run plays each game by one skill, so that skills have scores of their own."""
     has_auxiliary_loss: bool = False
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
@@ -93,6 +96,15 @@ METHODS: dict[str, Method] = {
             "megareward.rewards.curiosity",
         ),
         Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
+        Method(
+            "sto",
+            "Stochastic skills: codes that show in what is seen (SNN4HRL).",
+            StoConfig,
+            "megareward.rewards.sto",
+            observers=("skills",),
+            skill="skill",
+            one_skill_per_game=True,
+        ),
         Method("alive", "Survival only: -1 at every end, nothing else.", AliveConfig, "megareward.rewards.alive"),
         Method(
             "extrinsic",

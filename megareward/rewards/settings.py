@@ -164,6 +164,36 @@ class CountConfig(OneStream):
         _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
 
 
+@dataclass(frozen=True)
+class StoConfig(OneStream):
+    """Stochastic skills (SNN4HRL, Florensa et al. 2017): codes that show in what is seen."""
+
+    n_skills: int = 6
+    """Codes (source)."""
+    hold: int = 128
+    """Steps for which a code is held, unless the episode ends (ours; source: a path of 500)."""
+    information: Literal["discriminator", "counts"] = "discriminator"
+    """How p(code | frame) is known. discriminator: by a network that learns to tell the code. counts: from how often
+    each code has led to such a frame in this rollout (source, where it is a place)."""
+    learning_rate: float = 1e-4
+    """Of the discriminator's Adam (ours)."""
+    epochs: int = 4
+    """Passes over each rollout (ours)."""
+    minibatches: int = 4
+    """Gradient steps per pass (ours)."""
+    discount: float = 0.99
+    """Per agent step (source)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours; source: times 0.05, beside another reward)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, self.epochs, self.minibatches, None)
+        _require(self.n_skills >= 2, "n-skills", self.n_skills, "use at least 2")
+        _require(self.hold >= 1, "hold", self.hold, "use at least 1")
+
+
 def _check_training(learning_rate: float, epochs: int, minibatches: int, fraction: float | None) -> None:
     _require(0 < learning_rate <= 1, "learning-rate", learning_rate, "use a rate in (0, 1], such as 1e-4")
     _require(epochs >= 1, "epochs", epochs, "use at least 1")
