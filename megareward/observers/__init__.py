@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 OBSERVERS: dict[str, str] = {
     "control": "megareward.observers.control",
     "skills": "megareward.observers.skills",
+    "levels": "megareward.hierarchy.levels",
 }
 """Name -> module with `build(context) -> Observer`."""
 

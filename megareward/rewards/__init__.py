@@ -14,6 +14,7 @@ from megareward.rewards.settings import (
     CountConfig,
     CuriosityConfig,
     DirConfig,
+    DivConfig,
     ExtrinsicConfig,
     MegaConfig,
     NoSettings,
@@ -104,6 +105,14 @@ METHODS: dict[str, Method] = {
             observers=("skills",),
             skill="skill",
             one_skill_per_game=True,
+        ),
+        Method(
+            "div",
+            "Diverse skills: each does what no other would have done (DEHRL).",
+            DivConfig,
+            "megareward.rewards.div",
+            observers=("levels",),
+            skill="skill",
         ),
         Method("alive", "Survival only: -1 at every end, nothing else.", AliveConfig, "megareward.rewards.alive"),
         Method(

@@ -69,17 +69,14 @@ def make(
 ROW = Game("room", "Room", RoomConfig, f"{__name__}:make", actions=5, score="not shown")
 
 
-def ends(config: TrainConfig, learnt: dict[str, Tensor], games: int, n_envs: int = 256) -> tuple[Tensor, Tensor]:
-    """Codes (M,) and the cells (M, 2) in which they end a game, as an evaluation plays."""
-    player = Player(config, learnt, n_envs, seed=77, device=torch.device("cpu"))
+def ends(config: TrainConfig, learnt: dict[str, Tensor], steps: int, games: int = 2048) -> tuple[Tensor, Tensor]:
+    """Codes (games,) and the cells (games, 2) in which they are after so many steps, as an evaluation plays."""
+    player = Player(config, learnt, games, seed=77, device=torch.device("cpu"))
     player.begin()
-    skills, places = [], []
-    while len(skills) * n_envs < games:
+    for _ in range(steps):
+        skills = player.field("skill").clone()
         player.step()
-        if player.finished:  # of all environments: games are equally long
-            skills.append(player.field("skill").clone())
-            places.append(player.env.place.clone())
-    return torch.cat(skills), torch.cat(places)
+    return skills, player.env.place
 
 
 def information(skills: Int[Tensor, "M"], places: Int[Tensor, "M 2"]) -> float:
