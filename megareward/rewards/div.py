@@ -82,25 +82,22 @@ class Predictor(nn.Module):
         self.encoder = nn.Sequential(encoder(frame_shape), nn.LeakyReLU(SLOPE))
         self.of_skill = nn.Embedding(n_skills, units)
         self.bounty = nn.Linear(units, 1)
-        sizes = [frame_shape]
-        for _, kernel, stride in convolutions:
-            height, width = sizes[-1]
-            sizes.append(((height - kernel) // stride + 1, (width - kernel) // stride + 1))
-        features = [1, *(number for number, _, _ in convolutions)]
-        self.seed_shape = (features[-1], *sizes[-1])
-        self.spread = nn.Linear(units, math.prod(self.seed_shape))
+        features, (height, width) = [1, *(number for number, _, _ in convolutions)], frame_shape
         layers: list[nn.Module] = []
-        for i in reversed(range(len(convolutions))):
-            _, kernel, stride = convolutions[i]
-            rest = ((sizes[i][0] - kernel) % stride, (sizes[i][1] - kernel) % stride)
-            layers += [nn.LeakyReLU(SLOPE), nn.ConvTranspose2d(features[i + 1], features[i], kernel, stride, 0, rest)]
+        for i, (_, kernel, stride) in enumerate(convolutions):
+            height, width = (math.ceil((size - kernel) / stride) + 1 for size in (height, width))
+            layers = [nn.ConvTranspose2d(features[i + 1], features[i], kernel, stride), *layers]
+            layers = [nn.LeakyReLU(SLOPE), *layers]
         self.decoder = nn.Sequential(*layers, nn.Tanh())
+        self.seed_shape = (features[-1], height, width)
+        self.spread = nn.Linear(units, math.prod(self.seed_shape))
 
     def forward(
         self, frames: UInt8[Tensor, "B px_h px_w"], skills: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B px_h px_w"], Float[Tensor, "B"]]:
         code = self.encoder(frames[:, None] / 255.0) * self.of_skill(skills)  # (B, units)
-        return self.decoder(self.spread(code).view(-1, *self.seed_shape))[:, 0], self.bounty(code)[:, 0]
+        change = self.decoder(self.spread(code).view(-1, *self.seed_shape))[:, 0]  # as large as the frame, or larger
+        return change[:, : frames.shape[1], : frames.shape[2]], self.bounty(code)[:, 0]
 
 
 def mass_centre(change: Float[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 2"]:

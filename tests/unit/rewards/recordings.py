@@ -69,7 +69,7 @@ def poisoned(recorded: Recorded) -> Recorded:
 
 
 def with_skills(recorded: Recorded, n_skills: int, spans: tuple[int, ...] = (2,), seed: int = 0) -> Recorded:
-    """The same with codes of each level, drawn every so many steps and at first frames, and the frames they began at."""
+    """The same with codes of each level, drawn every so many steps and at first frames, and where they began."""
     random, fields = torch.Generator().manual_seed(seed), dict(recorded.fields)
     frames, first = recorded.frames, recorded.first
     for level, span in enumerate(spans):

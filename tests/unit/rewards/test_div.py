@@ -119,10 +119,13 @@ def test_the_centre_of_mass_moves_with_what_moves():
 
 
 @pytest.mark.parametrize("frame_shape", [SMALL, ATARI, (40, 33), (18, 18)])
-def test_the_predicted_change_has_the_shape_of_the_frame(frame_shape):
-    change, bounty = Predictor(frame_shape, K)(torch.zeros(2, *frame_shape, dtype=torch.uint8), torch.tensor([0, 2]))
+def test_any_pixel_of_the_predicted_change_can_depend_on_the_code(frame_shape):
+    """A place that cannot be predicted would be a place to hide in."""
+    frame = torch.randint(256, (1, *frame_shape), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    change, bounty = Predictor(frame_shape, K)(frame.expand(2, -1, -1), torch.tensor([0, 2]))
     assert change.shape == (2, *frame_shape)
     assert bounty.shape == (2,)
+    assert (change[0] != change[1]).all()
 
 
 def test_the_predictor_learns_what_each_code_does():
