@@ -18,6 +18,8 @@ class RewardStream:
     """Factor of this stream's advantage in the policy loss."""
     normalise: bool = False
     """Divide by the running standard deviation of the discounted return (`statistics.return_scale`)."""
+    cut_at: str | None = None
+    """Name of a recorded field that is True at the frames where the return ends as well, such as with a skill."""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.discount <= 1.0:

@@ -45,6 +45,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("experiments", "viewer", "bench"),
     ("audit", "analysis"),
     ("training", "integration"),
+    ("hierarchy",),
     ("observers", "rewards", "ppo"),
     ("rollout", "counterfactual"),
     ("control",),

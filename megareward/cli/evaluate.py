@@ -44,4 +44,10 @@ def command(words: list[str]) -> int:
         f"{result.mean:.4g} +- {result.standard_error:.2g} (mean and standard error of {len(result.scores)} games, "
         f"from {low:g} to {high:g}{cut}) at {count(result.frames)} frames of training"
     )
+    if best := result.best_skill:
+        skill, mean, games = best
+        print(
+            f"Beside it, not the score: the best of the skills, chosen after the fact, is {skill} with {mean:.4g} "
+            f"(mean of {games} games)"
+        )
     return 0

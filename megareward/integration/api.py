@@ -69,6 +69,11 @@ def make(
         raise UsageError(f"n_envs is {n_envs}; give the number of environments, 1 or more.")
     if autoreset not in ("same_step", "next_step"):
         raise UsageError(f"autoreset is {autoreset!r}; use 'same_step' (also where you reset yourself) or 'next_step'.")
+    if spec.skill:
+        raise UsageError(
+            f"'{spec.name}' teaches skills: your policy would have to act by the code that is drawn for it, which only "
+            f"our own training does. Use `megareward train {spec.name}`, or a method without skills."
+        )
     if strange := [name for name in spec.observers if name != "control"]:
         raise UsageError(f"'{spec.name}' needs the observer '{strange[0]}', which runs in our own training only.")
     needs_control = "control" in spec.observers

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from megareward.observers.interface import Context, Observer
 
-OBSERVERS: dict[str, str] = {"control": "megareward.observers.control"}
+OBSERVERS: dict[str, str] = {
+    "control": "megareward.observers.control",
+    "skills": "megareward.observers.skills",
+    "levels": "megareward.hierarchy.levels",
+}
 """Name -> module with `build(context) -> Observer`."""
 
 

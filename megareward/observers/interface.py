@@ -74,6 +74,9 @@ class Observer:
         """The tensors of its own that `advance` changes: capturing a CUDA graph restores them."""
         return []
 
+    def new_game(self, env: int) -> None:
+        """Where a trained run only plays: the next first frame of this environment opens a game, not only a life."""
+
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
         """A rollout is over; the storage will be written over. Returns metrics, still on the device."""
         return {}

@@ -163,6 +163,7 @@ class PPOAgent:
                 stream.discount,
                 self.config.gae_lambda,
                 stream.episodic,
+                rollout.fields[stream.cut_at] if stream.cut_at else None,
             )
             advantages.append(stream.weight * advantage)
             returns.append(advantage + values[:-1])

@@ -102,7 +102,8 @@ class Policy(nn.Module):
         if vector is not None:
             features = torch.cat([features, vector], 1)
         if skill is not None:  # only the block of the own skill is not zero
-            features = (F.one_hot(skill, self.n_skills)[:, :, None] * features[:, None]).flatten(1)
+            own = skill[:, None] == torch.arange(self.n_skills, device=skill.device)  # (B, K); one_hot would wait
+            features = (own[:, :, None] * features[:, None]).flatten(1)
         with torch.autocast(features.device.type, enabled=False):  # the heads decide probabilities: keep them exact
             return self.action_head(features), self.value_head(features)
 

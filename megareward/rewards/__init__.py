@@ -14,11 +14,13 @@ from megareward.rewards.settings import (
     CountConfig,
     CuriosityConfig,
     DirConfig,
+    DivConfig,
     EmpConfig,
     ExtrinsicConfig,
     MegaConfig,
     NoSettings,
     RndConfig,
+    StoConfig,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class Method:
     """Recorded fields that the policy sees as channels of the frame; see `ppo.policy.PolicyInputs` for these three."""
     vectors: tuple[str, ...] = ()
     skill: str | None = None
+    one_skill_per_game: bool = False
+    """Whether a trained run plays each game by one skill, so that skills have scores of their own."""
     has_auxiliary_loss: bool = False
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
@@ -95,6 +99,23 @@ METHODS: dict[str, Method] = {
         ),
         Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
         Method("emp", "Empowerment: how much of the near future actions decide.", EmpConfig, "megareward.rewards.emp"),
+        Method(
+            "sto",
+            "Stochastic skills: codes that show in what is seen (SNN4HRL).",
+            StoConfig,
+            "megareward.rewards.sto",
+            observers=("skills",),
+            skill="skill",
+            one_skill_per_game=True,
+        ),
+        Method(
+            "div",
+            "Diverse skills: each does what no other would have done (DEHRL).",
+            DivConfig,
+            "megareward.rewards.div",
+            observers=("levels",),
+            skill="skill",
+        ),
         Method("alive", "Survival only: -1 at every end, nothing else.", AliveConfig, "megareward.rewards.alive"),
         Method(
             "extrinsic",

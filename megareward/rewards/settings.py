@@ -1,5 +1,7 @@
 """Settings of each method. Free of torch, so that `megareward train METHOD --help` answers at once."""
 
+import itertools
+import operator
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -215,6 +217,78 @@ class EmpConfig(OneStream):
         _require(self.steps >= 1, "steps", self.steps, "use at least 1")
         _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
         _require(self.normalise_frames >= 1, "normalise-frames", self.normalise_frames, "use at least 1")
+
+
+@dataclass(frozen=True)
+class StoConfig(OneStream):
+    """Stochastic skills (SNN4HRL, Florensa et al. 2017): codes that show in what is seen."""
+
+    n_skills: int = 6
+    """Codes (source)."""
+    hold: int = 128
+    """Steps for which a code is held, unless the episode ends (ours; source: a path of 500)."""
+    information: Literal["discriminator", "counts"] = "discriminator"
+    """How p(code | frame) is known. discriminator: by a network that learns to tell the code. counts: from how often
+    each code has led to such a frame in this rollout (source, where it is a place)."""
+    learning_rate: float = 1e-4
+    """Of the discriminator's Adam (ours)."""
+    epochs: int = 4
+    """Passes over each rollout (ours)."""
+    minibatches: int = 4
+    """Gradient steps per pass (ours)."""
+    discount: float = 0.99
+    """Per agent step (source)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours; source: times 0.05, beside another reward)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, self.epochs, self.minibatches, None)
+        _require(self.n_skills >= 2, "n-skills", self.n_skills, "use at least 2")
+        _require(self.hold >= 1, "hold", self.hold, "use at least 1")
+
+
+@dataclass(frozen=True)
+class DivConfig(OneStream):
+    """Diverse skills on several levels (DEHRL, Song et al. 2019)."""
+
+    n_skills: int = 5
+    """Codes of each level (source)."""
+    holds: tuple[int, ...] = (8, 4)
+    """For how many steps of its own time a code is held, level by level from below: 8 decisions of the agent, and 4
+    times as long on the level above (source). One number: one level of codes."""
+    distance: Literal["mass-centre", "l2"] = "mass-centre"
+    """Between two changes of the frame. mass-centre: between their centres of mass (source, Atari). l2: root mean
+    square over the pixels."""
+    learning_rate: float = 1e-4
+    """Of the predictors' Adam (source)."""
+    upper_learning_rate: float = 2.5e-4
+    """Of PPO on the levels above the agent (source)."""
+    epochs: int = 4
+    """Passes of the predictors over each rollout's blocks (source)."""
+    batch: int = 64
+    """Blocks of a predictor's gradient step (source)."""
+    discount: float = 0.99
+    """Per agent step (source)."""
+    episodic: Episodic = "rule"
+    """Whether an end of the game ends the return. rule: as --episodic says, the same for every method. A return ends
+    with each block, whatever this says."""
+    normalise: bool = True
+    """Divide by the running std of the discounted return (ours)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, self.epochs, 1, None)
+        _require(self.batch >= 1, "batch", self.batch, "use at least 1")
+        _require(0 < self.upper_learning_rate <= 1, "upper-learning-rate", self.upper_learning_rate, "use (0, 1]")
+        _require(self.n_skills >= 2, "n-skills", self.n_skills, "use at least 2")
+        whole = bool(self.holds) and min(self.holds) >= 1
+        _require(whole, "holds", self.holds, "give one number of steps, 1 or more, for each level")
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """The agent's steps for which a code of each level is held: with holds of 8 and 4, 8 and 32."""
+        return tuple(itertools.accumulate(self.holds, operator.mul))
 
 
 PAPERS_OWN: dict[str, dict[str, Any]] = {

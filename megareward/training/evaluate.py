@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,8 @@ class Evaluation:
     scores: list[float]
     cut: int
     """How many of the games a time limit ended."""
+    skills: list[int] = field(default_factory=list)
+    """The code of each game, where the policy has skills and plays a whole game by one of them."""
 
     @property
     def mean(self) -> float:
@@ -44,6 +46,25 @@ class Evaluation:
     @property
     def standard_error(self) -> float:
         return float(np.std(self.scores, ddof=1) / np.sqrt(len(self.scores))) if len(self.scores) > 1 else float("nan")
+
+    @property
+    def best_skill(self) -> tuple[int, float, int] | None:
+        """The code whose games scored most, their mean, and their number. Chosen after the fact, so never the score."""
+        by_skill: dict[int, list[float]] = {}
+        for skill, score in zip(self.skills, self.scores, strict=False):
+            by_skill.setdefault(skill, []).append(score)
+        if not by_skill:
+            return None
+        best = max(by_skill, key=lambda skill: float(np.mean(by_skill[skill])))
+        return best, float(np.mean(by_skill[best])), len(by_skill[best])
+
+
+@dataclass(frozen=True)
+class Game(Episode):
+    """A game of an evaluation."""
+
+    skill: int | None = None
+    """The code it was played by; None without skills, or where codes change during a game."""
 
 
 def evaluate_run(
@@ -65,8 +86,10 @@ def evaluate_run(
     config = read_config(folder, warn)
     learnt, frames = newest_tensors(folder, warn)
     games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
-    result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games))
-    folder.append("eval.jsonl", dataclasses.asdict(result))
+    skills = [game.skill for game in games if game.skill is not None]
+    result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games), skills)
+    entries = dataclasses.asdict(result)
+    folder.append("eval.jsonl", entries if skills else {k: v for k, v in entries.items() if k != "skills"})
     return result
 
 
@@ -128,6 +151,9 @@ class Player:
         step = self.collector.step(0, self._clock, greedy=greedy)
         self.rollout.roll()
         self.finished = self.collector.score_book.close(0, 0)
+        for episode in self.finished:
+            for observer in self.observers.values():
+                observer.new_game(episode.env)
         return step
 
     @property
@@ -149,12 +175,13 @@ def play(
     greedy: bool = False,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
-) -> list[Episode]:
+) -> list[Game]:
     """`episodes` whole games. Each environment owes a fixed number of them, so long games count fully."""
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, games = Player(config, learnt, N, seed, device, tracks=False), list[Episode]()
+    player, games = Player(config, learnt, N, seed, device, tracks=False), list[Game]()
+    skill = config.method_row.skill if config.method_row.one_skill_per_game else None
     try:
         player.begin()
         while owed.any():
@@ -162,7 +189,8 @@ def play(
             for episode in player.finished:
                 if owed[episode.env]:
                     owed[episode.env] -= 1
-                    games.append(episode)
+                    codes = player.field(skill) if skill else None
+                    games.append(Game(**vars(episode), skill=None if codes is None else int(codes[episode.env])))
             progress(len(games), episodes)
     finally:
         player.env.close()

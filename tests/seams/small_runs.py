@@ -34,6 +34,8 @@ ITERATIONS, N, T = 4, 3, 12
 
 SMALL: dict[str, dict[str, Any]] = {
     "rnd": {"epochs": 1, "minibatches": 2},
+    "sto": {"hold": 5, "epochs": 1, "minibatches": 2},
+    "div": {"holds": (2, 3), "epochs": 1},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},
     "emp": {"minibatches": 2, "normalise_frames": N * T},
 }

@@ -93,7 +93,7 @@ def test_where_nothing_ends_nothing_is_charged():
     torch.testing.assert_close(rewards[:-1][ends], (g[1:].sum(-1) - g[:-1].sum(-1))[ends])
 
 
-@pytest.mark.parametrize("method", ["mega", "alive", "mega-direct", "mega-count", "rnd", "emp"])
+@pytest.mark.parametrize("method", ["mega", "alive", "mega-direct", "mega-count", "rnd", "emp", "sto", "div"])
 def test_a_run_in_which_nothing_ends_is_flipped_stopped_and_resumed_like_the_others(method, tmp_path):
     config = small(method, episodic=False)
     assert_nothing_but_the_score_changed(config, tmp_path)

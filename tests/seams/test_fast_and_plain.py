@@ -51,7 +51,7 @@ def test_the_command_line_knows_plain(tmp_path):
     assert (control["overlap"], control["execution"]["graph"]) == ("off", "off")
 
 
-@pytest.mark.parametrize("method", ["extrinsic", "mega", "rnd", "emp"])
+@pytest.mark.parametrize("method", ["extrinsic", "mega", "rnd", "emp", "sto", "div"])
 def test_on_a_cpu_without_overlap_the_fast_run_and_the_plain_run_are_the_same_bit_for_bit(method, tmp_path):
     # Dense convolutions and folded weights round differently; everything else that is fast needs a GPU.
     execution = replace(TINY_CONTROL.execution, dense="off", folded="off")
@@ -72,7 +72,7 @@ def fast_collector(
 
 
 @pytest.mark.parametrize("overlap", ["off", "on"])
-@pytest.mark.parametrize("method", ["mega", "rnd", "emp", "extrinsic", "random"])
+@pytest.mark.parametrize("method", ["mega", "rnd", "emp", "extrinsic", "random", "sto", "div"])
 def test_the_fast_collector_and_the_plain_one_give_the_same_run_bit_for_bit(method, overlap, tmp_path, monkeypatch):
     config = small(method, control=replace(TINY_CONTROL, overlap=overlap))
     plain, _ = whole(config)
@@ -132,6 +132,15 @@ def test_groups_and_overlap_leave_no_trace_in_what_is_recorded_and_learnt(n_grou
     for name in ("direct", "g", "mega_reward"):  # products of matrices of fewer rows may round differently
         torch.testing.assert_close(one.rollout.fields[name], many.rollout.fields[name])
     assert one.rollout.fields["g"].max() > 0
+
+
+@pytest.mark.parametrize("method", ["sto", "div"])
+def test_groups_leave_no_trace_in_the_codes_by_which_a_policy_acts(method):
+    one, two = (trained(breakout(method, n, warmup_steps=10**6))[0].rollout for n in (1, 2))
+    assert torch.equal(one.actions, two.actions)
+    for name, values in one.fields.items():
+        torch.testing.assert_close(values, two.fields[name])
+    assert len(one.fields["skill"].unique()) > 1
 
 
 def test_a_policy_acts_in_groups_as_it_does_in_one():

@@ -99,3 +99,50 @@ def test_a_reward_moves_the_advantage_of_its_own_environment_only():
     assert (difference[:5, 1] != 0).all()
     assert (difference[:, [0, 2]] == 0).all()
     assert (difference[5:] == 0).all()
+
+
+# Returns that are cut -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("episodic", [True, False])
+def test_a_return_that_is_cut_is_that_of_two_streams_on_either_side(generator, episodic):
+    """Before the cut it is a stream that ends there; after it, one that begins there."""
+    at = 3
+    rewards = torch.randn(T, N, generator=generator, dtype=torch.float64)
+    values = torch.randn(T + 1, N, generator=generator, dtype=torch.float64)
+    cut = torch.zeros(T + 1, N, dtype=torch.bool)
+    cut[at] = True
+    settings = {"discount": 0.9, "gae_lambda": 0.8}
+    whole = gae(rewards, values, **stream(), **settings, episodic=episodic, cut=cut)
+    ends = torch.zeros(at + 1, N, dtype=torch.bool)
+    ends[at] = True
+    no = torch.zeros_like(ends)
+    before = gae(rewards[:at], values[: at + 1], no, ends, no, **settings, episodic=True)
+    after = gae(
+        rewards[at:], values[at:], *[torch.zeros(T - at + 1, N, dtype=torch.bool)] * 3, **settings, episodic=True
+    )
+    torch.testing.assert_close(whole, torch.cat([before, after]))
+
+
+@pytest.mark.parametrize("episodic", [True, False])
+def test_a_cut_at_the_first_frame_of_the_next_episode_lets_nothing_flow_back_into_the_last(generator, episodic):
+    flags = stream(terminated=[(3, n) for n in range(N)], first=[(4, n) for n in range(N)])
+    rewards = torch.randn(T, N, generator=generator, dtype=torch.float64)
+    values = torch.randn(T + 1, N, generator=generator, dtype=torch.float64)
+    settings = {"discount": 0.9, "gae_lambda": 0.8, "episodic": episodic, "cut": flags["first"]}
+    one = gae(rewards, values, **flags, **settings)
+    rewards[4:], values[4:] = 1e6, -1e6
+    two = gae(rewards, values, **flags, **settings)
+    assert torch.equal(one[:4], two[:4])
+    assert not torch.equal(one[4:], two[4:])
+
+
+def test_no_cut_and_a_cut_nowhere_are_the_same(generator):
+    rewards, values = torch.randn(T, N, generator=generator), torch.randn(T + 1, N, generator=generator)
+    flags = stream(terminated=[(3, 0)], truncated=[(4, 1)], first=[(4, 0), (5, 1)])
+    for episodic in (True, False):
+        settings = {"discount": 0.9, "gae_lambda": 0.8, "episodic": episodic}
+        nowhere = torch.zeros(T + 1, N, dtype=torch.bool)
+        assert torch.equal(
+            gae(rewards, values, **flags, **settings), gae(rewards, values, **flags, **settings, cut=nowhere)
+        )

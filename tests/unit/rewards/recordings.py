@@ -68,6 +68,25 @@ def poisoned(recorded: Recorded) -> Recorded:
     return replace(recorded, frames=frames, actions=actions)
 
 
+def with_skills(recorded: Recorded, n_skills: int, spans: tuple[int, ...] = (2,), seed: int = 0) -> Recorded:
+    """The same with codes of each level, drawn every so many steps and at first frames, and where they began."""
+    random, fields = torch.Generator().manual_seed(seed), dict(recorded.fields)
+    frames, first = recorded.frames, recorded.first
+    for level, span in enumerate(spans):
+        name = f"skill_{level}" if level else "skill"
+        offer = torch.randint(n_skills, first.shape, generator=random)
+        skill, drawn, start = offer.clone(), torch.zeros_like(first), frames.clone()
+        age = torch.zeros_like(offer[0])
+        for t in range(len(first)):
+            age = torch.where(first[t], 0, age + 1) % span if t else age
+            drawn[t] = age == 0
+            if t:
+                skill[t] = torch.where(drawn[t], offer[t], skill[t - 1])
+                start[t] = torch.where(drawn[t][:, None, None], frames[t], start[t - 1])
+        fields |= {name: skill, f"{name}_drawn": drawn, f"{name}_start": start}
+    return replace(recorded, fields=fields)
+
+
 def copied(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in state.items()}
 
@@ -105,7 +124,9 @@ def assert_computing_changes_nothing(reward: Reward, recorded: Recorded) -> None
     assert torch.equal(global_rng, torch.get_rng_state())
 
 
-def assert_resumes(make: Callable[[World], Reward], frame_shape: tuple[int, int] = SMALL) -> None:
+def assert_resumes(
+    make: Callable[[World], Reward], frame_shape: tuple[int, int] = SMALL, noise: Callable[..., Recorded] = noise
+) -> None:
     """Save, load into a reward born of another seed, go on: the same numbers as without the break, bit for bit."""
     one, other = make(world(frame_shape)), make(world(frame_shape, seed=99))
     safetensors.torch.save(one.state_dict())  # can be written from the first moment
@@ -124,7 +145,9 @@ def assert_resumes(make: Callable[[World], Reward], frame_shape: tuple[int, int]
     assert_equal(saved, state)  # whoever goes on from a state does not write into it
 
 
-def assert_resets_do_not_matter(make: Callable[[World], Reward], frame_shape: tuple[int, int] = SMALL) -> None:
+def assert_resets_do_not_matter(
+    make: Callable[[World], Reward], frame_shape: tuple[int, int] = SMALL, noise: Callable[..., Recorded] = noise
+) -> None:
     clean, other = make(world(frame_shape)), make(world(frame_shape))
     for seed in (1, 2):
         recorded = noise(frame_shape, seed)
@@ -134,7 +157,7 @@ def assert_resets_do_not_matter(make: Callable[[World], Reward], frame_shape: tu
     assert_equal(clean.state_dict(), other.state_dict())
 
 
-def assert_resets_alone_teach_nothing(make: Callable[[World], Reward]) -> None:
+def assert_resets_alone_teach_nothing(make: Callable[[World], Reward], noise: Callable[..., Recorded] = noise) -> None:
     reward = make(world())
     recorded = noise(first=[(t, n) for t in range(T + 1) for n in range(N)])
     assert not recorded.real.any()

@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from megareward.ppo.policy import Policy
 from megareward.state import joined
 from megareward.training import evaluate
 from megareward.training.config import TrainConfig, create_run
-from megareward.training.evaluate import Evaluation, evaluate_run, play
+from megareward.training.evaluate import Evaluation, Player, evaluate_run, play
 from megareward.training.parts import make_observers
 from megareward.training.presets import with_preset
 from megareward.training.run import start
@@ -160,6 +161,55 @@ def test_a_trained_run_is_evaluated_and_remembers_it(tmp_path: Path):
         {"frames": 96, "seed": seed, "greedy": False, "scores": result.scores, "cut": result.cut}
         for seed, result in zip((5, 5, 6), results, strict=True)
     ]
+
+
+def skilled(method: str, **reward: Any) -> TrainConfig:
+    config = with_preset(TrainConfig(method=method, game="mini-pong", frames=96, g_channel="no"), "debug")
+    env = PongConfig(points=2, max_steps=50, life_loss_is_terminal=True)
+    return replace(config, env=env, reward=replace(config.reward, **reward))
+
+
+def test_each_game_is_played_by_one_code_and_the_best_one_is_told_beside_the_score(tmp_path: Path, capsys, monkeypatch):
+    """Also where lives are lost on the way, and codes of training would have changed many times."""
+    folder = start(skilled("sto", hold=3), tmp_path / "run", tensorboard=False, quiet=True)
+    monkeypatch.setattr(evaluate, "MAX_ENVS", 3)
+    by_game: dict[int, set[int]] = {}
+    step = Player.step
+
+    def noted(self: Player, greedy: bool = False) -> Step:
+        before = {game.env for game in self.finished}  # they still show the last frame of the game before
+        for n, skill in enumerate(self.field("skill").tolist()):
+            if n not in before:
+                by_game.setdefault(n, set()).add(skill)
+        made = step(self, greedy)
+        for game in self.finished:
+            assert len(by_game.pop(game.env)) == 1
+        return made
+
+    with monkeypatch.context() as watching:
+        watching.setattr(Player, "step", noted)
+        result = evaluate_run(folder.path, 24, device=CPU)
+    assert len(result.skills) == len(result.scores) == 24
+    assert len(set(result.skills)) > 2
+    [line] = (folder.path / "eval.jsonl").read_text().splitlines()
+    assert json.loads(line)["skills"] == result.skills
+    of_each = {k: [s for s, own in zip(result.scores, result.skills, strict=True) if own == k] for k in result.skills}
+    best, mean, games = result.best_skill
+    assert mean == max(sum(scores) / len(scores) for scores in of_each.values()) >= result.mean
+    assert games == len(of_each[best])
+    assert main(["eval", str(folder.path), "--episodes", "24"]) == 0
+    score, beside = capsys.readouterr().out.splitlines()
+    assert score.startswith(f"{result.mean:.4g} +- ")
+    assert beside.startswith(f"Beside it, not the score: the best of the skills, chosen after the fact, is {best} with")
+
+
+def test_where_codes_change_during_a_game_no_code_has_a_score(tmp_path: Path, capsys):
+    folder = start(skilled("div", holds=(2, 2)), tmp_path / "run", tensorboard=False, quiet=True)
+    result = evaluate_run(folder.path, 3, device=CPU)
+    assert (result.skills, result.best_skill) == ([], None)
+    assert result == evaluate_run(folder.path, 3, device=CPU)
+    assert main(["eval", str(folder.path), "--episodes", "3"]) == 0
+    assert "skills" not in capsys.readouterr().out
 
 
 def test_games_that_a_time_limit_ends_are_counted(tmp_path: Path, capsys):
