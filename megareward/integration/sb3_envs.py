@@ -16,7 +16,7 @@ from megareward.envs.games import resolve_game
 from megareward.errors import UsageError
 from megareward.integration.channel import Array, GChannel
 from megareward.integration.gymnasium_wrapper import autoreset_mode, check_fits
-from megareward.integration.observations import FrameReader, read_actions
+from megareward.integration.observations import FrameReader, channel_axis, read_actions
 from megareward.integration.reward import IntrinsicReward
 from megareward.types import Tensor, UInt8
 
@@ -64,15 +64,20 @@ class ControlChannel(VecEnvWrapper):
 
 
 class HideScore(VecEnvWrapper):
-    """Paints the score of an Atari game out of observations (..., px, px), so that nothing can be learnt from it.
+    """Paints the score of an Atari game out of observations, so that nothing can be learnt from it.
 
-    Below everything else that looks at frames. The boxes are those of our own training (docs/games.md).
+    Any layout that the rewards read (`observations`), as long as it shows the whole screen, shrunk or not. Below
+    everything else that looks at frames. The boxes are those of our own training (docs/games.md).
     """
 
     def __init__(self, venv: VecEnv, game: str) -> None:
+        if find_channel(venv) is not None:
+            raise UsageError("ControlChannel has seen the score already; put HideScore below it, next to the games.")
         self.rom = resolve_game(game)
         score_masks.require_boxes(self.rom, allow_visible_score=False)
-        *_, px_h, px_w = venv.observation_space.shape or ()
+        shape = venv.observation_space.shape or ()
+        self.channels_last = channel_axis(shape) == -1
+        *_, px_h, px_w = shape[:-1] if self.channels_last else shape
         self.boxes = score_masks.frame_boxes(self.rom, (px_h, px_w), score=True)
         super().__init__(venv)
 
@@ -87,7 +92,7 @@ class HideScore(VecEnvWrapper):
 
     def _painted(self, observations: Array) -> Array:
         painted = observations.copy()
-        score_masks.paint(painted.reshape(-1, *painted.shape[-2:]), self.boxes)  # a view of the copy
+        score_masks.paint(np.moveaxis(painted, -1, 0) if self.channels_last else painted, self.boxes)
         return painted
 
 
