@@ -29,6 +29,10 @@ from megareward.state import joined, part
 from megareward.types import Float, Tensor, UInt8
 from megareward.world import World
 
+SETTLE_STEPS = 128
+"""Steps of every environment from which the scale of a reward is found before `newest` pays: a rollout of the paper's
+PPO."""
+
 
 class IntrinsicReward:
     """A reward for N environments. It never steps one."""
@@ -108,11 +112,13 @@ class IntrinsicReward:
         g = self.watcher.control.g if g is None else g
         return fields["g"].painted(g, size or self.reader.picture_shape)
 
-    def newest(self) -> Float[Tensor, "N"]:
+    def newest(self, settle_steps: int = SETTLE_STEPS) -> Float[Tensor, "N"]:
         """The reward of the step watched last, for those who cannot wait for the rollout's end.
 
         Scaled by the spread of the rewards up to this step, while `compute` knows the whole rollout; without
-        `normalise` the two are equal. Ask once after every step, or never.
+        `normalise` the two are equal. As the spread of the first rewards is hardly known, and may be near 0, it is 0
+        for the first `settle_steps` steps of every environment, counted from the first raw reward that is not 0. Ask
+        once after every step, or never.
         """
         steps = self.watcher.steps
         if len(steps) != self._n_scaled + 1:
@@ -123,7 +129,7 @@ class IntrinsicReward:
         self._n_scaled += 1
         stream = unfold(UserSteps.of(steps[-1:]), shows_score=self.method.uses_score)
         raw = self.rewards.compute(stream.recorded)
-        return self._sum(self.rewards.scale(raw, stream.recorded), stream)[0]
+        return self._sum(self.rewards.scale_at_once(raw, stream.recorded, settle_steps), stream)[0]
 
     # Each rollout ------------------------------------------------------------------------------------------------
 
