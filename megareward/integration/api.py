@@ -19,8 +19,6 @@ from gymnasium.spaces import Space
 
 from megareward.control import config as control_presets
 from megareward.control.config import ControlConfig
-from megareward.control.learning.learner import ControlLearner
-from megareward.control.models import ControlModels
 from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, discrete
 from megareward.integration.reward import IntrinsicReward
@@ -89,10 +87,8 @@ def make(
     device = torch.device(device)
     actions = discrete(action_space)
     world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed)
-    learner = None
-    if tracks:
-        learner = ControlLearner(ControlModels(maps, reader.frame_shape, world.n_actions, device, seed), seed)
-    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, autoreset == "next_step", learner)
+    next_step = autoreset == "next_step"
+    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, next_step, maps if tracks else None)
 
 
 def _fields(method: Method) -> list[str]:

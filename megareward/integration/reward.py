@@ -4,7 +4,6 @@
 loop: rewards, scale, then the reward learns, then the control models.
 """
 
-import copy
 import dataclasses
 import warnings
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 from gymnasium.spaces import Discrete
 
+from megareward.control.config import ControlConfig
 from megareward.control.flash import flash_share, too_many_flashes
 from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
@@ -45,17 +45,23 @@ class IntrinsicReward:
         reader: FrameReader,
         actions: Discrete,
         next_step: bool,
-        learner: ControlLearner | None,
+        control: ControlConfig | None,
     ) -> None:
-        self.method, self.settings, self.world, self.reader, self.learner = method, settings, world, reader, learner
-        self.models: ControlModels | None = learner.models if learner else None
+        """`control`: None tracks no control."""
+        self.method, self.settings, self.world, self.reader = method, settings, world, reader
+        self.models: ControlModels | None = None
+        self.learner: ControlLearner | None = None
+        if control is not None:
+            self.models = ControlModels(control, world.frame_shape, world.n_actions, world.device, world.seed)
+            self.learner = ControlLearner(self.models, world.seed)
         self.n_envs, self.device, self.action_space = world.n_envs, world.device, actions
         self.rewards = ScaledRewards(method.build(settings, world), world.n_envs, world.device)
         self._watch_anew(next_step)
 
     def beside(self, n_envs: int) -> "IntrinsicReward":
         """The same models, learning included, beside other environments, such as those of an evaluation."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
         twin.rewards = self.rewards.beside(n_envs)
         twin._watch_anew(self.watcher.next_step)
@@ -257,6 +263,12 @@ class IntrinsicReward:
         ]
         return ", ".join(words + ([f"{self.models.grid.H} x {self.models.grid.W} cells"] if self.models else []))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as what it was made of and its state: a twin shares nothing with it."""
+        control = self.models.config if self.models else None
+        parts = (self.method, self.settings, self.world, self.reader, self.action_space, self.watcher.next_step)
+        return _made_again, (type(self), (*parts, control), self.state_dict())
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
         control = self.learner.state_dict() if self.learner is not None else {}
@@ -282,3 +294,9 @@ class IntrinsicReward:
                 f"The state does not fit; make the reward with the same settings. {mismatch}"
             ) from mismatch
         self._n_scaled, self._seen = int(state["n_scaled"]), None
+
+
+def _made_again(kind: type[IntrinsicReward], parts: tuple[Any, ...], state: dict[str, Tensor]) -> IntrinsicReward:
+    reward = kind(*parts)
+    reward.load_state_dict(state)
+    return reward

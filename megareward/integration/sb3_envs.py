@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
 from megareward.envs import score_masks
 from megareward.envs.games import resolve_game
@@ -30,6 +30,7 @@ class ControlChannel(VecEnvWrapper):
 
     def __init__(self, venv: VecEnv, reward: IntrinsicReward, training: bool = True) -> None:
         check_fits(reward, venv.num_envs, next_step=False)
+        refuse_normalised(venv)
         reward.control  # noqa: B018  refuses a reward without a control map
         self.reward, self.training = reward, training
         self.reader = reward.reader.like(venv.observation_space)
@@ -178,3 +179,14 @@ def find_channel(env: VecEnv | None) -> ControlChannel | None:
     while env is not None and not isinstance(env, ControlChannel):
         env = getattr(env, "venv", None)
     return env
+
+
+def refuse_normalised(env: VecEnv | None) -> None:
+    """Frames whose scale moves while it is learnt would change the reward of what is the same."""
+    while env is not None:
+        if isinstance(env, VecNormalize) and env.norm_obs:
+            raise UsageError(
+                "VecNormalize(norm_obs=True) changes the frames while it learns, and the reward with them. Use "
+                "norm_obs=False (CnnPolicy scales images itself), or put a ControlChannel below it."
+            )
+        env = getattr(env, "venv", None)

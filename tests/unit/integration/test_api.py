@@ -1,5 +1,7 @@
 """`megareward.make`: what it promises to a loop that is not ours."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import warnings
@@ -91,6 +93,27 @@ def test_saved_at_any_step_and_loaded_it_goes_on_as_if_nothing_had_been(method):
             metrics = one.update()
             assert all(np.isfinite(number) for number in metrics.values())
             assert t < T + 3 or metrics == other.update()
+    assert_same(one.state_dict(), other.state_dict())
+
+
+@every_method
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy], ids=["pickle", "deepcopy"])
+def test_pickled_or_copied_it_goes_on_the_same_and_shares_nothing(method, again):
+    """Processes are handed what can be pickled; a copy that shared its networks would learn everything twice."""
+    steps = same_steps(2 * T)
+    one = make(method)
+    for step in steps[:T]:
+        one.watch(*step)
+    one.update()
+    other, before = again(one), one.state_dict()
+    assert_same(before, other.state_dict())
+    for step in steps[T:]:
+        other.watch(*step)
+    other.update()
+    assert_same(before, one.state_dict())
+    for step in steps[T:]:
+        one.watch(*step)
+    one.update()
     assert_same(one.state_dict(), other.state_dict())
 
 
