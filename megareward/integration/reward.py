@@ -18,7 +18,16 @@ from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
-from megareward.integration.samples import KEYS, as_steps, check_order, check_watched, read, read_rollout
+from megareward.integration.samples import (
+    KEYS,
+    Given,
+    LateFlags,
+    as_steps,
+    check_order,
+    check_watched,
+    read,
+    read_rollout,
+)
 from megareward.integration.steps import Unfolded, UserSteps, unfold
 from megareward.integration.watcher import ShownControl, Watcher
 from megareward.observers.control import control_fields
@@ -75,6 +84,7 @@ class IntrinsicReward:
         self._n_scaled = 0
         """Steps since the last update that `newest` has taken into the scale."""
         self._warned = False
+        self._late = LateFlags(self.n_envs)
 
     # Each step ---------------------------------------------------------------------------------------------------
 
@@ -92,6 +102,8 @@ class IntrinsicReward:
         given = read(dict(zip(KEYS, values, strict=True)), (self.n_envs,), self.reader, self.action_space)
         if self._seen is not None:
             check_order(self._seen[None], given.before[None], self.watcher.opens[None])
+        if self.watcher.next_step:
+            self._late.look(given, self.watcher.resets)
         self.watcher.follow(given.before, given.after, given.actions, given.rewards, given.terminated, given.truncated)
         self._seen = given.after
 
@@ -170,7 +182,7 @@ class IntrinsicReward:
         if not self._scaled_by_newest():
             self.rewards.scale(raw, recorded)
         metrics |= self.rewards.update(recorded)
-        numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
+        numbers = _numbers(metrics)
         if self.learner is not None:
             frames, first = torch.cat([start.history, recorded.frames]), torch.cat([start.first, recorded.first])
             prior = None if log_policy is None else self._prior(log_policy, stream)
@@ -181,6 +193,26 @@ class IntrinsicReward:
             self.watcher.note(steps)
         self.forget()
         return numbers
+
+    def replay(self, samples: Mapping[str, Any]) -> dict[str, float]:
+        """Learn from transitions in any order, as a replay buffer gives them, with any two axes first; return metrics.
+
+        For methods that look at single transitions (rnd, curiosity, count): a control map needs the steps in order. The
+        scale of the reward also does, and stays as it is; steps watched since the last update are used up.
+        """
+        if self.models is not None:
+            raise UsageError(
+                f"'{self.method.name}' keeps a control map, which needs every step in its order; learn from what was "
+                f"watched, with update(), or take a method without a map: rnd, curiosity or count."
+            )
+        n_columns = tuple(samples["rewards"].shape)[-1] if "rewards" in samples else self.n_envs
+        given = read_rollout(samples, n_columns, self.reader, self.action_space, self.device)
+        each = Given(*(x.flatten(0, 1)[None] for x in given))  # one step of so many environments
+        anyone = torch.ones(each.actions.shape[1], dtype=torch.bool)
+        steps = as_steps(each, next_step=False, resets=~anyone, first=anyone)
+        metrics = self.rewards.update(unfold(steps, shows_score=self.method.uses_score).recorded)
+        self.forget()
+        return _numbers(metrics)
 
     def forget(self) -> None:
         """Drop the steps since the last update without learning from them, as in an evaluation."""
@@ -294,6 +326,12 @@ class IntrinsicReward:
                 f"The state does not fit; make the reward with the same settings. {mismatch}"
             ) from mismatch
         self._n_scaled, self._seen = int(state["n_scaled"]), None
+
+
+def _numbers(metrics: dict[str, Tensor]) -> dict[str, float]:
+    if not metrics:
+        return {}
+    return dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
 
 
 def _made_again(kind: type[IntrinsicReward], parts: tuple[Any, ...], state: dict[str, Tensor]) -> IntrinsicReward:

@@ -390,3 +390,33 @@ def test_without_stable_baselines3_all_but_its_module_works_and_that_one_names_t
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_make_is_found_by_those_who_look_around():
+    import megareward.integration
+
+    assert "make" in dir(megareward)
+    assert {"make", "IntrinsicReward"} <= set(dir(megareward.integration))
+
+
+# Environments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_environments_say_themselves_how_many_they_are_and_how_they_are_reset(mode):
+    envs = TapeVector(tape(), mode)
+    reward = megareward.make("count", envs)
+    late = mode is AutoresetMode.NEXT_STEP
+    assert (reward.n_envs, reward.watcher.next_step) == (N, late)
+    assert reward.reader.space == SPACE
+    with pytest.raises(UsageError, match="these environments say"):
+        megareward.make("count", envs, autoreset="same_step" if late else "next_step")
+    with pytest.raises(UsageError, match="Environments know their spaces"):
+        megareward.make("count", envs, n_envs=2)
+
+
+def test_too_little_about_the_environments_is_refused():
+    with pytest.raises(UsageError, match="A space alone says too little"):
+        megareward.make("count", SPACE)
+    with pytest.raises(UsageError, match="'pong' has no spaces"):
+        megareward.make("count", "pong")
