@@ -1,7 +1,7 @@
 """Stable-Baselines3: a callback for the reward, a wrapper that shows g to the policy, and a bridge to vector games.
 
-    model = PPO("CnnPolicy", envs)
-    model.learn(1_000_000, callback=IntrinsicRewardCallback("mega"))
+    model = PPO("CnnPolicy", HideScore(envs, "pong"))
+    model.learn(10_000_000, callback=IntrinsicRewardCallback("mega", warmup_steps=614_400))
 
 What happens in one rollout, in SB3's order:
 
@@ -10,7 +10,7 @@ What happens in one rollout, in SB3's order:
                      At its end SB3 computes advantages from the game's rewards: they are thrown away.
   on_rollout_end     buffer.rewards = weight * intrinsic + score_weight * game's + gamma * V(last frame at a time limit)
                      buffer.compute_returns_and_advantage, the buffer's own; then the models learn.
-  train              PPO learns from these advantages.
+  train              PPO learns from these advantages; skipped while warming up.
 
 The last term is SB3's own: it bootstraps a time limit by adding it to the reward, and must not be lost with it.
 Needs the extra: pip install "megareward[sb3]".
