@@ -67,12 +67,16 @@ class RLeXploreReward:
         if rwd_norm_type not in ("rms", "none"):
             raise UsageError(f"rwd_norm_type is {rwd_norm_type!r}; use 'rms' or 'none'.")
         known = {field.name for field in dataclasses.fields(find_method(self.method).config)}
-        settings = {OURS.get(name, name) if OURS.get(name) in known else name: x for name, x in options.items()}
-        lost = [name for name in settings if name in WITHOUT_EFFECT or name in OURS]
-        if lost or obs_norm_type is not None:
-            names = ", ".join([*lost, *(["obs_norm_type"] if obs_norm_type is not None else [])])
+        settings, lost = {}, [] if obs_norm_type is None else ["obs_norm_type"]
+        for name, value in options.items():
+            ours = OURS.get(name, name)
+            if name in WITHOUT_EFFECT or (name in OURS and ours not in known):
+                lost.append(name)
+            else:
+                settings[ours] = value
+        if lost:
+            names = ", ".join(lost)
             warnings.warn(f"{names}: without effect here, where networks and frames have their own.", stacklevel=2)
-        settings = {name: x for name, x in settings.items() if name not in lost}
         if gamma is not None:
             settings["discount"] = gamma
         if rwd_norm_type == "none":
@@ -90,14 +94,14 @@ class RLeXploreReward:
 
     @property
     def weight(self) -> float:
-        """Of the next rewards."""
+        """Factor of the rewards computed last."""
         return float(self.beta * (1 - self.kappa) ** self.global_step)
 
     def compute(self, samples: Mapping[str, Any], sync: bool = True) -> Float[Tensor, "T N"]:
         """The rewards; then, if `sync`, an update. Without `sync` the samples may be the step watched last alone."""
         self.global_step += 1
         samples = self._with_watched_flags(samples)
-        if not sync and self.watcher.steps and len(samples["rewards"]) == 1:
+        if not sync and self.watcher.steps and _shape(samples)[:1] == (1,):
             given = read_rollout(samples, self.n_envs, self.reader, self.action_space, self.device)
             check_watched(given, UserSteps.of(self.watcher.steps[-1:]))
             return self.weight * self.reward.newest()[None]
@@ -107,20 +111,23 @@ class RLeXploreReward:
         return rewards
 
     def update(self, samples: Mapping[str, Any]) -> dict[str, float]:
-        """Learn from what was watched; or, if the method has no control map, from a batch of a replay buffer."""
+        """Learn from what was watched; or, if the method has no control map, from a replayed batch (B, 1, ...)."""
         samples = self._with_watched_flags(samples)
-        shape, watched = tuple(samples["rewards"].shape), len(self.watcher.steps)
-        ordered = shape == (watched, self.n_envs) if watched else shape[1:] == (self.n_envs,)
-        replays = self.models is None and not ordered
-        self.metrics = self.reward.replay(samples) if replays else self.reward.update(samples)
+        shape, watched = _shape(samples), len(self.watcher.steps)
+        replayed = shape[1:] == (1,) and shape != (watched, self.n_envs) and (watched > 0 or self.n_envs > 1)
+        if replayed and self.models is not None:  # their script swallows the error that follows
+            warnings.warn(
+                f"'{self.method}' learns nothing from a replay buffer; take RND, Curiosity or Count.", stacklevel=2
+            )
+        self.metrics = self.reward.replay(samples) if replayed else self.reward.update(samples)
         return self.metrics
 
     def _with_watched_flags(self, samples: Mapping[str, Any]) -> Mapping[str, Any]:
         """Flags of the step before are replaced by those that were watched."""
-        watched = self.watcher.steps
-        if len(watched) < 2 or tuple(samples["rewards"].shape) != (len(watched), self.n_envs):
+        watched, names = self.watcher.steps, ("terminateds", "truncateds")
+        shape = (len(watched), self.n_envs)
+        if len(watched) < 2 or _shape(samples) != shape or not samples.keys() >= set(names):
             return samples
-        names, shape = ("terminateds", "truncateds"), (len(watched), self.n_envs)
         given = [read_flags(samples[name], shape, name).to(self.device) for name in names]
         right = [torch.stack([step.terminated for step in watched]), torch.stack([step.truncated for step in watched])]
         said, ended = given[0] | given[1], right[0] | right[1]
@@ -132,6 +139,11 @@ class RLeXploreReward:
             stacklevel=3,
         )
         return {**samples, **dict(zip(names, right, strict=True))}
+
+
+def _shape(samples: Mapping[str, Any]) -> tuple[int, ...]:
+    """(T, N), or nothing that fits: what is wrong with samples is said where they are read."""
+    return tuple(getattr(samples.get("rewards"), "shape", ()))
 
 
 class Mega(RLeXploreReward):

@@ -135,7 +135,7 @@ def test_options_and_attributes_of_theirs(kind):
         )
     assert len(caught) == 1
     learns = kind in (RND, Curiosity)
-    without = "latent_dim, encoder_model, obs_norm_type" if learns else "latent_dim, lr, encoder_model, obs_norm_type"
+    without = f"obs_norm_type, latent_dim, {'' if learns else 'lr, '}encoder_model"
     assert str(caught[0].message).startswith(f"{without}: without effect")
     assert not learns or irs.settings.learning_rate == 0.01
     assert irs.settings.discount == 0.9
@@ -149,6 +149,11 @@ def test_options_and_attributes_of_theirs(kind):
     raw = irs.reward.compute()
     torch.testing.assert_close(irs.compute(samples_of(steps)), 0.5 * 0.9 * raw)
     assert irs.weight == pytest.approx(0.45)
+    for step in steps_of_mini(envs, 1, seed=1):
+        irs.restart()
+        irs.watch(*step)
+        with pytest.raises(UsageError, match="samples lack 'rewards'"):
+            irs.compute({key: x for key, x in samples_of([step]).items() if key != "rewards"}, sync=False)
     with pytest.raises(UsageError, match="rwd_norm_type is 'minmax'"):
         kind(envs, rwd_norm_type="minmax")
 
@@ -309,8 +314,12 @@ def test_their_callback_for_off_policy_algorithms_of_sb3_runs_where_there_is_no_
     assert irs.metrics
     assert len(irs.watcher.steps) <= 1
     assert model.replay_buffer.rewards[5:20].all()
-    with pytest.raises(UsageError, match="needs every step in its order"):
-        megareward.make("mega", SameStepMini("mini-pong", N)).replay({})
+    batch = {key: x.flatten(0, 1)[:, None] for key, x in samples_of(list(steps_of_mini(envs.env, 4))).items()}
+    with (
+        pytest.warns(UserWarning, match="learns nothing from a replay buffer"),
+        pytest.raises(UsageError, match="needs every step in its order"),
+    ):
+        Mega(envs).update(batch)
 
 
 def test_a_replayed_batch_teaches_what_the_same_transitions_teach_in_order():
