@@ -47,7 +47,7 @@ class GameScreen(NamedTuple):
 
 @runtime_checkable
 class Frames(Protocol):
-    """A batch of grey frames (N, px_h, px_w): a numpy array or a tensor on any device."""
+    """Frames (..., px_h, px_w): a numpy array or a tensor on any device."""
 
     def __setitem__(self, index: Any, value: Any) -> None: ...
 
@@ -95,9 +95,9 @@ def frame_boxes(rom: str, frame_shape: tuple[int, int] = (84, 84), **kinds: bool
 
 
 def paint(frames: Frames, painted: Iterable[FrameBox]) -> None:
-    """Overwrite the boxes with 0 in every frame of the batch, in place."""
+    """Overwrite the boxes with 0 in every frame, in place."""
     for box in painted:
-        frames[:, box.y0 : box.y1, box.x0 : box.x1] = 0
+        frames[..., box.y0 : box.y1, box.x0 : box.x1] = 0
 
 
 def require_boxes(rom: str, allow_visible_score: bool) -> None:

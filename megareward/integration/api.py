@@ -1,6 +1,6 @@
 """`megareward.make`: a reward for training code that is not ours.
 
-    reward = megareward.make("mega", env.single_observation_space, env.single_action_space, n_envs)
+    reward = megareward.make("mega", envs)      # or the spaces of one environment, and how many there are
     each step      reward.watch(observations, actions, rewards, terminateds, truncateds, next_observations)
     each rollout   r_int = reward.compute()    # (T, N); then advantages, then the policy's update
                    metrics = reward.update()   # the reward and the control models learn; the steps are used up
@@ -16,11 +16,10 @@ from typing import Any, Literal
 
 import torch
 from gymnasium.spaces import Space
+from gymnasium.vector import AutoresetMode
 
 from megareward.control import config as control_presets
 from megareward.control.config import ControlConfig
-from megareward.control.learning.learner import ControlLearner
-from megareward.control.models import ControlModels
 from megareward.errors import UsageError, suggestion
 from megareward.integration.observations import FrameReader, discrete
 from megareward.integration.reward import IntrinsicReward
@@ -36,13 +35,13 @@ SMALL = 64
 
 def make(
     method: str,
-    observation_space: Space[Any],
-    action_space: Space[Any],
-    n_envs: int,
+    observation_space: Space[Any] | Any,
+    action_space: Space[Any] | None = None,
+    n_envs: int | None = None,
     *,
     device: torch.device | str = "cpu",
     seed: int = 0,
-    autoreset: Autoreset = "same_step",
+    autoreset: Autoreset | None = None,
     preset: Preset = "auto",
     control: ControlConfig | None = None,
     tracks_control: bool | None = None,
@@ -50,10 +49,12 @@ def make(
     resize: int | tuple[int, int] | None = None,
     **settings: Any,
 ) -> IntrinsicReward:
-    """A method of the zoo for `n_envs` environments of these (single) spaces.
+    """A method of the zoo for `n_envs` environments of these (single) spaces: make(method, space, actions, n_envs). Or
+    for vector environments of Gymnasium or Stable-Baselines3, make(method, envs), which are only asked for these three.
 
     autoreset       same_step: every step is a transition and next_observations hold true last frames. next_step: the
-                    step after an end is a reset. See `integration.steps`.
+                    step after an end is a reset. See `integration.steps`. None: as the environments say; same_step, if
+                    only spaces are given.
     preset          Settings of the models and of the method, as in our own training. auto: `mini` below 64 pixels, else
                     `default`.
     control         Settings of the control models, used as they are; `preset` then only concerns the method.
@@ -65,6 +66,17 @@ def make(
     if not spec.trains_policy:
         rewarding = ", ".join(name for name, known in METHODS.items() if known.trains_policy)
         raise UsageError(f"'{spec.name}' gives no reward; choose one of {rewarding}.")
+    if isinstance(observation_space, Space):
+        if action_space is None or n_envs is None:
+            raise UsageError("A space alone says too little; pass make() the action space and n_envs too, or the envs.")
+    else:
+        if action_space is not None or n_envs is not None:
+            raise UsageError("Environments know their spaces and number; pass make() nothing of these beside them.")
+        observation_space, action_space, n_envs, says = described(observation_space)
+        if autoreset not in (None, says):
+            raise UsageError(f"autoreset is {autoreset!r}, but these environments say {says!r}; leave it out.")
+        autoreset = says
+    autoreset = autoreset or "same_step"
     if isinstance(n_envs, bool) or not isinstance(n_envs, Integral) or n_envs < 1:
         raise UsageError(f"n_envs is {n_envs}; give the number of environments, 1 or more.")
     if autoreset not in ("same_step", "next_step"):
@@ -95,10 +107,22 @@ def make(
     device = torch.device(device)
     actions = discrete(action_space)
     world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed)
-    learner = None
-    if tracks:
-        learner = ControlLearner(ControlModels(maps, reader.frame_shape, world.n_actions, device, seed), seed)
-    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, autoreset == "next_step", learner)
+    next_step = autoreset == "next_step"
+    return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, next_step, maps if tracks else None)
+
+
+def described(envs: Any) -> tuple[Space[Any], Space[Any], int, Autoreset]:
+    """What vector environments say of themselves: spaces of a single one, their number, and how they are reset."""
+    observations = getattr(envs, "single_observation_space", getattr(envs, "observation_space", None))
+    actions = getattr(envs, "single_action_space", getattr(envs, "action_space", None))
+    if not (isinstance(observations, Space) and isinstance(actions, Space)):
+        raise UsageError(
+            f"{envs!r} has no spaces; pass make() vector environments of Gymnasium or Stable-Baselines3, or the "
+            f"observation space and the action space of a single environment, and n_envs."
+        )
+    metadata = [getattr(x, "metadata", None) or {} for x in (envs, getattr(envs, "unwrapped", None))]
+    late = any(found.get("autoreset_mode") == AutoresetMode.NEXT_STEP for found in metadata)
+    return observations, actions, getattr(envs, "num_envs", 1), "next_step" if late else "same_step"
 
 
 def _fields(method: Method) -> list[str]:

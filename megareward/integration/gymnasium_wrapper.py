@@ -10,7 +10,8 @@ Three worlds, told apart by metadata["autoreset_mode"]; what the wrapper takes f
   SAME_STEP   the observation, or infos["final_obs"] where an episode ended: the true last frame.
   DISABLED    the observation. Whoever ended is reset by reset(options={"reset_mask": ...}), which opens the episode.
 
-A wrapper must answer at every step, so the reward is scaled by what has been seen up to now (`IntrinsicReward.newest`).
+A wrapper must answer at every step, so the reward is scaled by what has been seen up to now, and pays nothing for the
+first `settle_steps` steps, while the scale is being found (`IntrinsicReward.newest`).
 """
 
 from typing import Any, Literal
@@ -24,7 +25,7 @@ from megareward.errors import UsageError
 from megareward.integration.api import make
 from megareward.integration.channel import Array, GChannel
 from megareward.integration.observations import read_actions, read_flags, read_rewards
-from megareward.integration.reward import IntrinsicReward
+from megareward.integration.reward import SETTLE_STEPS, IntrinsicReward
 from megareward.types import Tensor
 
 UPDATE_EVERY = 128
@@ -43,6 +44,7 @@ class IntrinsicRewardWrapper(VectorWrapper[Array, Array, Array, Array, Array]):
         weight: float = 1.0,
         g_channel: bool = False,
         update_every: int | None = UPDATE_EVERY,
+        settle_steps: int = SETTLE_STEPS,
         **settings: Any,
     ) -> None:
         """`reward`: what `make` returned, or the name of a method, made here with `settings`.
@@ -50,6 +52,8 @@ class IntrinsicRewardWrapper(VectorWrapper[Array, Array, Array, Array, Array]):
         weight        Factor of the intrinsic reward.
         g_channel     Append g to the observations, as a channel.
         update_every  Steps between two updates of the models; None: they learn nothing, as in an evaluation.
+        settle_steps  Steps of every environment, from the first raw reward that is not 0, that pay nothing while their
+                      scale is being found. A reward made with normalise=False has no scale and pays at once.
         """
         super().__init__(env)
         self.autoreset = autoreset_mode(env)
@@ -67,7 +71,10 @@ class IntrinsicRewardWrapper(VectorWrapper[Array, Array, Array, Array, Array]):
             raise UsageError(f"mode is {mode!r}; use 'replace' or 'add'.")
         if update_every is not None and update_every < 1:
             raise UsageError(f"update_every is {update_every}; use 1 or more, or None to learn nothing.")
+        if settle_steps < 0:
+            raise UsageError(f"settle_steps is {settle_steps}; use 0 or more.")
         self.reward, self.mode, self.weight, self.update_every = reward, mode, weight, update_every
+        self.settle_steps = settle_steps
         self.reader = reward.reader.like(env.single_observation_space)
         self.channel = GChannel(self.reader) if g_channel else None
         if self.channel is not None:
@@ -105,7 +112,7 @@ class IntrinsicRewardWrapper(VectorWrapper[Array, Array, Array, Array, Array]):
             truncated=read_flags(truncations, (self.num_envs,), "truncations"),
         )
         self._frames = frames
-        intrinsic = self.reward.newest().cpu().numpy().astype(np.float64)
+        intrinsic = self.reward.newest(self.settle_steps).cpu().numpy().astype(np.float64)
         infos = {**infos, **_for_all("score", rewards), **_for_all("intrinsic_reward", intrinsic)}
         paid = self.weight * intrinsic + (rewards if self.mode == "add" else 0.0)
         at_last = watcher.steps[-1].g_after

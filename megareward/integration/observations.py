@@ -194,19 +194,27 @@ def _bounds(space: Box) -> tuple[float, float]:
     return low, high
 
 
-def _layout(shape: tuple[int, ...], stack: int | None) -> tuple[int, int]:
-    """The axis of the channels, -1 or -3 counted from the end, and how many of them are one frame: 1 or 3."""
+def channel_axis(shape: tuple[int, ...]) -> int:
+    """-1 or -3, counted from the end; -3 also for a single grey frame, which has none."""
     image = shape[1:] if len(shape) == 4 else shape
-    if len(image) not in (2, 3) or (len(shape) == 4 and shape[0] >= LEAST):
-        raise UsageError(f"Observations have the shape {shape}. {SHAPES}.")
     if len(image) == 2:
+        return -3
+    if len(image) == 3 and (len(shape) == 3 or shape[0] < LEAST):
+        if image[2] < LEAST <= min(image[:2]):
+            return -1
+        if image[0] < LEAST <= min(image[1:]):
+            return -3
+    raise UsageError(f"Observations have the shape {shape}. {SHAPES}.")
+
+
+def _layout(shape: tuple[int, ...], stack: int | None) -> tuple[int, int]:
+    """The axis of the channels, and how many of them are one frame: 1 or 3."""
+    axis = channel_axis(shape)
+    if len(shape) == 2:
         if stack not in (None, 1):
             raise UsageError(f"stack={stack}, but observations have the shape {shape}: that is a single grey frame.")
-        return -3, 1
-    axis = -1 if image[2] < LEAST <= min(image[:2]) else -3 if image[0] < LEAST <= min(image[1:]) else 0
-    if axis == 0:
-        raise UsageError(f"Observations have the shape {shape}. {SHAPES}.")
-    channels = image[axis]
+        return axis, 1
+    channels = shape[axis]
     if len(shape) == 4:
         if channels not in (1, 3) or stack not in (None, shape[0]):
             said = "" if stack is None else f", but stack={stack}"

@@ -4,7 +4,6 @@
 loop: rewards, scale, then the reward learns, then the control models.
 """
 
-import copy
 import dataclasses
 import warnings
 from collections.abc import Mapping
@@ -13,12 +12,22 @@ from typing import Any
 import torch
 from gymnasium.spaces import Discrete
 
+from megareward.control.config import ControlConfig
 from megareward.control.flash import flash_share, too_many_flashes
 from megareward.control.learning.learner import ControlLearner
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
 from megareward.integration.observations import FrameReader, read_flags
-from megareward.integration.samples import KEYS, as_steps, check_order, check_watched, read, read_rollout
+from megareward.integration.samples import (
+    KEYS,
+    Given,
+    LateFlags,
+    as_steps,
+    check_order,
+    check_watched,
+    read,
+    read_rollout,
+)
 from megareward.integration.steps import Unfolded, UserSteps, unfold
 from megareward.integration.watcher import ShownControl, Watcher
 from megareward.observers.control import control_fields
@@ -28,6 +37,10 @@ from megareward.rewards.interface import ScaledRewards
 from megareward.state import joined, part
 from megareward.types import Float, Tensor, UInt8
 from megareward.world import World
+
+SETTLE_STEPS = 128
+"""Steps of every environment from which the scale of a reward is found before `newest` pays: a rollout of the paper's
+PPO."""
 
 
 class IntrinsicReward:
@@ -41,17 +54,23 @@ class IntrinsicReward:
         reader: FrameReader,
         actions: Discrete,
         next_step: bool,
-        learner: ControlLearner | None,
+        control: ControlConfig | None,
     ) -> None:
-        self.method, self.settings, self.world, self.reader, self.learner = method, settings, world, reader, learner
-        self.models: ControlModels | None = learner.models if learner else None
+        """`control`: None tracks no control."""
+        self.method, self.settings, self.world, self.reader = method, settings, world, reader
+        self.models: ControlModels | None = None
+        self.learner: ControlLearner | None = None
+        if control is not None:
+            self.models = ControlModels(control, world.frame_shape, world.n_actions, world.device, world.seed)
+            self.learner = ControlLearner(self.models, world.seed)
         self.n_envs, self.device, self.action_space = world.n_envs, world.device, actions
         self.rewards = ScaledRewards(method.build(settings, world), world.n_envs, world.device)
         self._watch_anew(next_step)
 
     def beside(self, n_envs: int) -> "IntrinsicReward":
         """The same models, learning included, beside other environments, such as those of an evaluation."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
         twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
         twin.rewards = self.rewards.beside(n_envs)
         twin._watch_anew(self.watcher.next_step)
@@ -65,6 +84,7 @@ class IntrinsicReward:
         self._n_scaled = 0
         """Steps since the last update that `newest` has taken into the scale."""
         self._warned = False
+        self._late = LateFlags(self.n_envs)
 
     # Each step ---------------------------------------------------------------------------------------------------
 
@@ -82,6 +102,8 @@ class IntrinsicReward:
         given = read(dict(zip(KEYS, values, strict=True)), (self.n_envs,), self.reader, self.action_space)
         if self._seen is not None:
             check_order(self._seen[None], given.before[None], self.watcher.opens[None])
+        if self.watcher.next_step:
+            self._late.look(given, self.watcher.resets)
         self.watcher.follow(given.before, given.after, given.actions, given.rewards, given.terminated, given.truncated)
         self._seen = given.after
 
@@ -108,11 +130,13 @@ class IntrinsicReward:
         g = self.watcher.control.g if g is None else g
         return fields["g"].painted(g, size or self.reader.picture_shape)
 
-    def newest(self) -> Float[Tensor, "N"]:
+    def newest(self, settle_steps: int = SETTLE_STEPS) -> Float[Tensor, "N"]:
         """The reward of the step watched last, for those who cannot wait for the rollout's end.
 
         Scaled by the spread of the rewards up to this step, while `compute` knows the whole rollout; without
-        `normalise` the two are equal. Ask once after every step, or never.
+        `normalise` the two are equal. As the spread of the first rewards is hardly known, and may be near 0, it is 0
+        for the first `settle_steps` steps of every environment, counted from the first raw reward that is not 0. Ask
+        once after every step, or never.
         """
         steps = self.watcher.steps
         if len(steps) != self._n_scaled + 1:
@@ -123,7 +147,7 @@ class IntrinsicReward:
         self._n_scaled += 1
         stream = unfold(UserSteps.of(steps[-1:]), shows_score=self.method.uses_score)
         raw = self.rewards.compute(stream.recorded)
-        return self._sum(self.rewards.scale(raw, stream.recorded), stream)[0]
+        return self._sum(self.rewards.scale_at_once(raw, stream.recorded, settle_steps), stream)[0]
 
     # Each rollout ------------------------------------------------------------------------------------------------
 
@@ -158,7 +182,7 @@ class IntrinsicReward:
         if not self._scaled_by_newest():
             self.rewards.scale(raw, recorded)
         metrics |= self.rewards.update(recorded)
-        numbers = dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
+        numbers = _numbers(metrics)
         if self.learner is not None:
             frames, first = torch.cat([start.history, recorded.frames]), torch.cat([start.first, recorded.first])
             prior = None if log_policy is None else self._prior(log_policy, stream)
@@ -169,6 +193,26 @@ class IntrinsicReward:
             self.watcher.note(steps)
         self.forget()
         return numbers
+
+    def replay(self, samples: Mapping[str, Any]) -> dict[str, float]:
+        """Learn from transitions in any order, as a replay buffer gives them, with any two axes first; return metrics.
+
+        For methods that look at single transitions (rnd, curiosity, count): a control map needs the steps in order. The
+        scale of the reward also does, and stays as it is; steps watched since the last update are used up.
+        """
+        if self.models is not None:
+            raise UsageError(
+                f"'{self.method.name}' keeps a control map, which needs every step in its order; learn from what was "
+                f"watched, with update(), or take a method without a map: rnd, curiosity or count."
+            )
+        n_columns = tuple(samples["rewards"].shape)[-1] if "rewards" in samples else self.n_envs
+        given = read_rollout(samples, n_columns, self.reader, self.action_space, self.device)
+        each = Given(*(x.flatten(0, 1)[None] for x in given))  # one step of so many environments
+        anyone = torch.ones(each.actions.shape[1], dtype=torch.bool)
+        steps = as_steps(each, next_step=False, resets=~anyone, first=anyone)
+        metrics = self.rewards.update(unfold(steps, shows_score=self.method.uses_score).recorded)
+        self.forget()
+        return _numbers(metrics)
 
     def forget(self) -> None:
         """Drop the steps since the last update without learning from them, as in an evaluation."""
@@ -251,6 +295,12 @@ class IntrinsicReward:
         ]
         return ", ".join(words + ([f"{self.models.grid.H} x {self.models.grid.W} cells"] if self.models else []))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as what it was made of and its state: a twin shares nothing with it."""
+        control = self.models.config if self.models else None
+        parts = (self.method, self.settings, self.world, self.reader, self.action_space, self.watcher.next_step)
+        return _made_again, (type(self), (*parts, control), self.state_dict())
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
         control = self.learner.state_dict() if self.learner is not None else {}
@@ -276,3 +326,15 @@ class IntrinsicReward:
                 f"The state does not fit; make the reward with the same settings. {mismatch}"
             ) from mismatch
         self._n_scaled, self._seen = int(state["n_scaled"]), None
+
+
+def _numbers(metrics: dict[str, Tensor]) -> dict[str, float]:
+    if not metrics:
+        return {}
+    return dict(zip(metrics, torch.stack([x.float() for x in metrics.values()]).tolist(), strict=True))
+
+
+def _made_again(kind: type[IntrinsicReward], parts: tuple[Any, ...], state: dict[str, Tensor]) -> IntrinsicReward:
+    reward = kind(*parts)
+    reward.load_state_dict(state)
+    return reward

@@ -68,6 +68,10 @@ def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bo
     opens, first_after = (none, ended_before) if next_step else (ended_before, none)
     first_before = torch.cat([first.to(device)[None], first_after[:-1]]) | opens
     check_order(given.after[:-1], given.before[1:], opens[1:])
+    if next_step:
+        late = LateFlags(lead[1])
+        for t, ended in enumerate(ended_before.cpu()):
+            late.look(Given(*(x[t] for x in given)), ended)
     no_map = torch.zeros(*lead, 0, device=device)
     return UserSteps(
         before=given.before,
@@ -107,6 +111,38 @@ def check_order(
             "If your environments reset on the next step, pass autoreset='next_step'.",
             stacklevel=4,
         )
+
+
+class LateFlags:
+    """Warns of flags of the step before where resets come on the next step: there nothing else gives them away.
+
+    With the right flags, the step after a flagged one jumps to a new episode. With late ones, the flagged step does.
+    """
+
+    ENOUGH = 3
+    """Ends that speak for late flags, less those that speak against."""
+
+    def __init__(self, n_envs: int) -> None:
+        self.evidence = 0
+        self.flagged = torch.zeros(n_envs)
+        """How much of the screen the last step changed, where it was flagged."""
+
+    def look(self, given: Given, resets: Bool[Tensor, "N"]) -> None:
+        """One step; `resets`: who ended in the step before."""
+        ended = (given.terminated | given.truncated).cpu()
+        if not (ended | resets).any():
+            return
+        change = (given.after.float() - given.before.float()).abs().mean((-2, -1)).cpu()  # (N,)
+        late, right = self.flagged > 2 * change, self.flagged < change
+        before, self.flagged = self.evidence, change
+        self.evidence += int((resets & late).sum()) - int((resets & right).sum())
+        if before < self.ENOUGH <= self.evidence:
+            warnings.warn(
+                "terminateds and truncateds look like those of the step before: the screen jumps in the steps they "
+                "mark, not in those after them. Pass what the very step returned (CleanRL's dones[t] is that of "
+                "step t - 1).",
+                stacklevel=3,
+            )
 
 
 def check_watched(given: Given, watched: UserSteps) -> None:

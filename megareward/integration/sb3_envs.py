@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecNormalize
 
 from megareward.envs import score_masks
 from megareward.envs.games import resolve_game
 from megareward.errors import UsageError
 from megareward.integration.channel import Array, GChannel
 from megareward.integration.gymnasium_wrapper import autoreset_mode, check_fits
-from megareward.integration.observations import FrameReader, read_actions
+from megareward.integration.observations import FrameReader, channel_axis, read_actions
 from megareward.integration.reward import IntrinsicReward
 from megareward.types import Tensor, UInt8
 
@@ -30,6 +30,7 @@ class ControlChannel(VecEnvWrapper):
 
     def __init__(self, venv: VecEnv, reward: IntrinsicReward, training: bool = True) -> None:
         check_fits(reward, venv.num_envs, next_step=False)
+        refuse_normalised(venv)
         reward.control  # noqa: B018  refuses a reward without a control map
         self.reward, self.training = reward, training
         self.reader = reward.reader.like(venv.observation_space)
@@ -64,15 +65,20 @@ class ControlChannel(VecEnvWrapper):
 
 
 class HideScore(VecEnvWrapper):
-    """Paints the score of an Atari game out of observations (..., px, px), so that nothing can be learnt from it.
+    """Paints the score of an Atari game out of observations, so that nothing can be learnt from it.
 
-    Below everything else that looks at frames. The boxes are those of our own training (docs/games.md).
+    Any layout that the rewards read (`observations`), as long as it shows the whole screen, shrunk or not. Below
+    everything else that looks at frames. The boxes are those of our own training (docs/games.md).
     """
 
     def __init__(self, venv: VecEnv, game: str) -> None:
+        if find_channel(venv) is not None:
+            raise UsageError("ControlChannel has seen the score already; put HideScore below it, next to the games.")
         self.rom = resolve_game(game)
         score_masks.require_boxes(self.rom, allow_visible_score=False)
-        *_, px_h, px_w = venv.observation_space.shape or ()
+        shape = venv.observation_space.shape or ()
+        self.channels_last = channel_axis(shape) == -1
+        *_, px_h, px_w = shape[:-1] if self.channels_last else shape
         self.boxes = score_masks.frame_boxes(self.rom, (px_h, px_w), score=True)
         super().__init__(venv)
 
@@ -87,7 +93,7 @@ class HideScore(VecEnvWrapper):
 
     def _painted(self, observations: Array) -> Array:
         painted = observations.copy()
-        score_masks.paint(painted.reshape(-1, *painted.shape[-2:]), self.boxes)  # a view of the copy
+        score_masks.paint(np.moveaxis(painted, -1, 0) if self.channels_last else painted, self.boxes)
         return painted
 
 
@@ -173,3 +179,14 @@ def find_channel(env: VecEnv | None) -> ControlChannel | None:
     while env is not None and not isinstance(env, ControlChannel):
         env = getattr(env, "venv", None)
     return env
+
+
+def refuse_normalised(env: VecEnv | None) -> None:
+    """Frames whose scale moves while it is learnt would change the reward of what is the same."""
+    while env is not None:
+        if isinstance(env, VecNormalize) and env.norm_obs:
+            raise UsageError(
+                "VecNormalize(norm_obs=True) changes the frames while it learns, and the reward with them. Use "
+                "norm_obs=False (CnnPolicy scales images itself), or put a ControlChannel below it."
+            )
+        env = getattr(env, "venv", None)

@@ -1,7 +1,7 @@
 """Stable-Baselines3: a callback for the reward, a wrapper that shows g to the policy, and a bridge to vector games.
 
-    model = PPO("CnnPolicy", envs)
-    model.learn(1_000_000, callback=IntrinsicRewardCallback("mega"))
+    model = PPO("CnnPolicy", HideScore(envs, "pong"))
+    model.learn(10_000_000, callback=IntrinsicRewardCallback("mega", warmup_steps=614_400))
 
 What happens in one rollout, in SB3's order:
 
@@ -10,13 +10,12 @@ What happens in one rollout, in SB3's order:
                      At its end SB3 computes advantages from the game's rewards: they are thrown away.
   on_rollout_end     buffer.rewards = weight * intrinsic + score_weight * game's + gamma * V(last frame at a time limit)
                      buffer.compute_returns_and_advantage, the buffer's own; then the models learn.
-  train              PPO learns from these advantages.
+  train              PPO learns from these advantages; skipped while warming up.
 
 The last term is SB3's own: it bootstraps a time limit by adding it to the reward, and must not be lost with it.
 Needs the extra: pip install "megareward[sb3]".
 """
 
-import copy
 import os
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import safetensors.torch
 import torch
+from safetensors import SafetensorError
 
 try:
     from stable_baselines3.common.callbacks import BaseCallback
@@ -39,7 +39,14 @@ from megareward.integration.api import make
 from megareward.integration.channel import Array
 from megareward.integration.gymnasium_wrapper import check_fits
 from megareward.integration.reward import IntrinsicReward
-from megareward.integration.sb3_envs import ControlChannel, HideScore, VectorAsVecEnv, find_channel, follow
+from megareward.integration.sb3_envs import (
+    ControlChannel,
+    HideScore,
+    VectorAsVecEnv,
+    find_channel,
+    follow,
+    refuse_normalised,
+)
 from megareward.types import Tensor
 
 __all__ = ["ControlChannel", "HideScore", "IntrinsicRewardCallback", "VectorAsVecEnv"]
@@ -71,8 +78,8 @@ class IntrinsicRewardCallback(BaseCallback):
             raise UsageError(f"The reward is made already; pass {', '.join(settings)} to make().")
         self._wanted, self._settings = reward, settings
         self.weight, self.score_weight, self.warmup_steps = weight, score_weight, warmup_steps
-        self._held: tuple[float, dict[str, Any]] | None = None
-        """The model's own max_grad_norm and its optimiser's state, while it is held."""
+        self._held: dict[str, Any] | None = None
+        """While the model is held: its own `train`, if it has one beside its class's."""
         self.reward: IntrinsicReward
         self.metrics: dict[str, float] = {}
         """Of the last update."""
@@ -84,7 +91,8 @@ class IntrinsicRewardCallback(BaseCallback):
         if not isinstance(model, OnPolicyAlgorithm):
             raise UsageError(
                 f"{type(model).__name__} keeps no rollout whose advantages could be computed anew; use PPO, A2C or "
-                f"another on-policy algorithm."
+                f"another on-policy algorithm, or pay every step as it is stored: "
+                f"VectorAsVecEnv(IntrinsicRewardWrapper(games, 'rnd')) (docs/own-code.md)."
             )
         channel = find_channel(self.training_env)
         if isinstance(self._wanted, IntrinsicReward):
@@ -104,6 +112,7 @@ class IntrinsicRewardCallback(BaseCallback):
         check_fits(self.reward, model.n_envs, next_step=False)
         self.watches = channel is None
         if self.watches:
+            refuse_normalised(self.training_env)
             self.reader = self.reward.reader.like(model.observation_space)
         self._start_rollout()
 
@@ -149,7 +158,9 @@ class IntrinsicRewardCallback(BaseCallback):
         if self.score_weight:
             rewards = rewards + self.score_weight * np.stack(self.scores)
         buffer.rewards[:] = rewards
-        buffer.compute_returns_and_advantage(last_values=self.locals["values"], dones=self.locals["dones"])
+        new_obs, dones = self.locals["new_obs"], self.locals["dones"]
+        last_values = self._values(new_obs, slice(None), dones)  # the locals of sb3-contrib are those of the last step
+        buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
         self._hold(self.warming_up)
         self.metrics = self.reward.update(log_policy=self._log_policy() if self.reward.models is not None else None)
         for name, number in self.metrics.items():
@@ -157,13 +168,21 @@ class IntrinsicRewardCallback(BaseCallback):
         self.logger.record("megareward/paid", float((self.weight * intrinsic).mean()))
 
     def _log_policy(self) -> Array:
-        """(T, N, A): what the policy that played this rollout thought of every action."""
+        """(T, N, A): what the policy that played this rollout thought of every action, masked ones included."""
         model: Any = self.model
-        logits = []
-        for observations in model.rollout_buffer.observations:  # one step of all environments at a time
+        buffer, logits = model.rollout_buffer, []
+        for t, observations in enumerate(buffer.observations):  # one step of all environments at a time
             with torch.no_grad():
                 seen = model.policy.obs_to_tensor(observations)[0]
-                logits.append(model.policy.get_distribution(seen).distribution.logits.cpu().numpy())
+                if hasattr(buffer, "hidden_states_pi"):  # RecurrentPPO
+                    before = (buffer.hidden_states_pi[t], buffer.cell_states_pi[t], buffer.episode_starts[t])
+                    hidden, cell, starts = (torch.as_tensor(x, device=model.device) for x in before)
+                    distribution, _ = model.policy.get_distribution(seen, (hidden, cell), starts)
+                elif hasattr(buffer, "action_masks"):  # MaskablePPO
+                    distribution = model.policy.get_distribution(seen, action_masks=buffer.action_masks[t])
+                else:
+                    distribution = model.policy.get_distribution(seen)
+                logits.append(distribution.distribution.logits.cpu().numpy())
         return np.stack(logits)
 
     @property
@@ -171,32 +190,42 @@ class IntrinsicRewardCallback(BaseCallback):
         return self.num_timesteps <= self.warmup_steps
 
     def _hold(self, hold: bool) -> None:
-        """Let the next `train` move no weight: its gradient is clipped to length 0. Only while `train` runs, so that a
-        model saved meanwhile knows nothing of it. Adam must not count these steps either: had it seen zeros for a
-        while, it would take the first real gradients for several times what they are."""
-        model: Any = self.model
+        """Let the next `train` do nothing, whatever the algorithm. Only while it would run, so that a model saved
+        meanwhile knows nothing of it."""
+        own = vars(self.model)
         if hold and self._held is None:
-            self._held = model.max_grad_norm, copy.deepcopy(model.policy.optimizer.state_dict())
-            model.max_grad_norm = 0.0
+            self._held = {"train": own["train"]} if "train" in own else {}
+            own["train"] = lambda: None
         elif not hold and self._held is not None:
-            model.max_grad_norm, state = self._held
-            model.policy.optimizer.load_state_dict(state)
+            del own["train"]
+            own.update(self._held)
             self._held = None
 
     def _beyond_time_limits(self, dones: Array, infos: list[dict[str, Any]]) -> Array:
         assert isinstance(self.model, OnPolicyAlgorithm)
-        policy, beyond = self.model.policy, np.zeros(len(dones), np.float32)
+        beyond = np.zeros(len(dones), np.float32)
         for n in np.flatnonzero(dones):
-            if infos[n].get("terminal_observation") is not None and infos[n].get("TimeLimit.truncated", False):
-                observation = policy.obs_to_tensor(infos[n]["terminal_observation"])[0]
-                with torch.no_grad():
-                    beyond[n] = self.model.gamma * policy.predict_values(observation)[0].item()
+            last = infos[n].get("terminal_observation")
+            if last is not None and infos[n].get("TimeLimit.truncated", False):
+                beyond[n] = self.model.gamma * self._values(last, slice(n, n + 1), np.zeros(1, bool)).item()
         return beyond
+
+    def _values(self, observations: Array, rows: slice, starts: Array) -> Tensor:
+        """What the policy expects from observations of the environments `rows` on. `starts`: they open episodes."""
+        policy: Any = self.model.policy
+        seen = policy.obs_to_tensor(observations)[0]
+        with torch.no_grad():
+            if "lstm_states" not in self.locals:
+                return policy.predict_values(seen)
+            memory = tuple(state[:, rows].contiguous() for state in self.locals["lstm_states"].vf)  # RecurrentPPO
+            return policy.predict_values(seen, memory, torch.as_tensor(starts, dtype=torch.float32, device=seen.device))
 
     # Saving ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
         """Everything learnt here and the random states, beside the model: model.save(path), callback.save(path)."""
+        if not hasattr(self, "reward"):
+            raise UsageError("save() came before learn(); the callback has nothing to save yet.")
         state = {f"reward.{name}": x for name, x in self.reward.state_dict().items()} | random_states()
         channel = find_channel(self.training_env)
         if channel is not None:
@@ -213,13 +242,22 @@ class IntrinsicRewardCallback(BaseCallback):
         file = beside(path)
         if not file.is_file():
             raise UsageError(f"There is no {file}; callback.save(path) writes it, with the path given to model.save.")
-        state = safetensors.torch.load(file.read_bytes())
+        try:
+            state = safetensors.torch.load(file.read_bytes())
+        except SafetensorError as damaged:
+            raise RunError(f"{file} is damaged or cut off ({damaged}); take another copy, or train anew.") from damaged
+        if missing := [name for name in RANDOM if name not in state]:
+            raise UsageError(f"{file} lacks '{missing[0]}'; it was not written by callback.save.")
         self.init_callback(model)
         self.reward.load_state_dict({name[7:]: x for name, x in state.items() if name.startswith("reward.")})
         channel = find_channel(self.training_env)
         if channel is not None and "channel.frames" in state:
             channel.frames = state["channel.frames"]
         set_random_states(state)
+
+
+RANDOM = ("random.torch", "random.numpy.keys", "random.numpy.rest")
+"""Random states that every saved file holds."""
 
 
 def random_states() -> dict[str, Tensor]:

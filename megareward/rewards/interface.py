@@ -84,6 +84,20 @@ class ScaledRewards:
         twin.scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
         return twin.scale(raw, recorded)
 
+    def scale_at_once(
+        self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded, settle_steps: int
+    ) -> list[Float[Tensor, "T N"]]:
+        """`scale` for rewards that are paid step by step. A scale pays 0 before it has seen `settle_steps` transitions
+        of every environment, counted from the first reward that is not 0: the spread of few numbers may be anything."""
+        paid = []
+        for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True):
+            if not stream.normalise or (scale.count == 0 and not rewards.any()):
+                paid.append(rewards)
+            else:
+                scaled = scale.scale(rewards, recorded.real)
+                paid.append(scaled * (scale.count > settle_steps * rewards.shape[1]))
+        return paid
+
     def scale_as_is(self, raw: Sequence[Float[Tensor, "T N"]]) -> list[Float[Tensor, "T N"]]:
         """Divided by the scales as they are: for a rollout that they have seen step by step."""
         return [

@@ -1,5 +1,7 @@
 """`megareward.make`: what it promises to a loop that is not ours."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import warnings
@@ -92,6 +94,27 @@ def test_saved_at_any_step_and_loaded_it_goes_on_as_if_nothing_had_been(method):
             metrics = one.update()
             assert all(np.isfinite(number) for number in metrics.values())
             assert t < T + 3 or metrics == other.update()
+    assert_same(one.state_dict(), other.state_dict())
+
+
+@every_method
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy], ids=["pickle", "deepcopy"])
+def test_pickled_or_copied_it_goes_on_the_same_and_shares_nothing(method, again):
+    """Processes are handed what can be pickled; a copy that shared its networks would learn everything twice."""
+    steps = same_steps(2 * T)
+    one = make(method)
+    for step in steps[:T]:
+        one.watch(*step)
+    one.update()
+    other, before = again(one), one.state_dict()
+    assert_same(before, other.state_dict())
+    for step in steps[T:]:
+        other.watch(*step)
+    other.update()
+    assert_same(before, one.state_dict())
+    for step in steps[T:]:
+        one.watch(*step)
+    one.update()
     assert_same(one.state_dict(), other.state_dict())
 
 
@@ -380,3 +403,33 @@ def test_without_stable_baselines3_all_but_its_module_works_and_that_one_names_t
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_make_is_found_by_those_who_look_around():
+    import megareward.integration
+
+    assert "make" in dir(megareward)
+    assert {"make", "IntrinsicReward"} <= set(dir(megareward.integration))
+
+
+# Environments --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_environments_say_themselves_how_many_they_are_and_how_they_are_reset(mode):
+    envs = TapeVector(tape(), mode)
+    reward = megareward.make("count", envs)
+    late = mode is AutoresetMode.NEXT_STEP
+    assert (reward.n_envs, reward.watcher.next_step) == (N, late)
+    assert reward.reader.space == SPACE
+    with pytest.raises(UsageError, match="these environments say"):
+        megareward.make("count", envs, autoreset="same_step" if late else "next_step")
+    with pytest.raises(UsageError, match="Environments know their spaces"):
+        megareward.make("count", envs, n_envs=2)
+
+
+def test_too_little_about_the_environments_is_refused():
+    with pytest.raises(UsageError, match="A space alone says too little"):
+        megareward.make("count", SPACE)
+    with pytest.raises(UsageError, match="'pong' has no spaces"):
+        megareward.make("count", "pong")

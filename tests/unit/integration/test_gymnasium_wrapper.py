@@ -179,6 +179,35 @@ def test_g_is_a_channel_of_the_frame_it_belongs_to(mode):
     assert ends > N
 
 
+@pytest.mark.parametrize("game", ["mini-pong", "mini-demon"])
+@pytest.mark.parametrize("method", ["mega", "rnd", "curiosity", "count"])
+def test_the_first_rewards_are_no_larger_than_later_ones(method, game):
+    """Two environments, so that the spread of the first rewards is easily near 0; 64 steps of rnd are worth 0."""
+    envs = IntrinsicRewardWrapper(GymnasiumVector(make_mini(game, 2)), method, seed=0, update_every=64)
+    envs.action_space.seed(0)
+    envs.reset(seed=0)
+    paid = np.abs([envs.step(envs.action_space.sample())[1] for _ in range(320)])
+    assert paid.max() < 5
+    assert not paid[:128].any()
+    assert paid[250:].any()
+
+
+def test_what_is_known_of_the_scale_outlives_a_saved_state_and_raw_rewards_need_none():
+    def build():
+        return IntrinsicRewardWrapper(GymnasiumVector(make_mini("mini-pong", 2)), "count", seed=0, settle_steps=10)
+
+    old, new = build(), build()
+    old.reset(seed=0)
+    paid = [old.step(np.ones(2, int))[1].any() for _ in range(20)]
+    assert paid == [False] * 10 + [True] * 10
+    new.reward.load_state_dict(old.reward.state_dict())
+    new.reset(seed=1)
+    assert new.step(np.ones(2, int))[1].all()
+    raw = IntrinsicRewardWrapper(GymnasiumVector(make_mini("mini-pong", 2)), "count", normalise=False)
+    raw.reset(seed=0)
+    assert raw.step(np.ones(2, int))[1].all()
+
+
 def test_frozen_models_learn_nothing_and_keep_nothing():
     envs = dots(AutoresetMode.NEXT_STEP, update_every=None)
     before = {name: x for name, x in envs.reward.state_dict().items() if name.startswith("control")}
@@ -286,6 +315,8 @@ def test_what_does_not_fit_is_refused_in_a_sentence():
         IntrinsicRewardWrapper(vector, late, beta=1.0)
     with pytest.raises(UsageError, match="update_every is 0"):
         IntrinsicRewardWrapper(vector, "count", update_every=0)
+    with pytest.raises(UsageError, match="settle_steps is -1"):
+        IntrinsicRewardWrapper(vector, "count", settle_steps=-1)
     with pytest.raises(UsageError, match="tracks_control=True"):
         IntrinsicRewardWrapper(vector, "rnd", g_channel=True, tracks_control=False)
     with pytest.raises(UsageError, match="reset the environments first"):

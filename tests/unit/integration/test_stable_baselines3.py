@@ -7,10 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 import megareward
 from megareward.control.config import ControlConfig
+from megareward.envs import score_masks
+from megareward.envs.games import resolve_game
 from megareward.envs.mini import PongConfig
 from megareward.errors import UsageError
 from megareward.integration.reward import IntrinsicReward
@@ -323,31 +326,70 @@ def control_of_mini_games() -> ControlConfig:
     return with_preset(TrainConfig(method="mega", game="mini-pong"), "auto").control
 
 
-class TrueColours(VecEnvWrapper):
-    """Bright frames, so that what is painted out shows."""
+class Screens(VectorEnv):
+    """Shows the screens it is given, one per environment, and ends every episode at once."""
 
-    def reset(self):
-        return np.full_like(self.venv.reset(), 200)
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
-    def step_wait(self):
-        observations, rewards, _, infos = self.venv.step_wait()
-        for info in infos:
-            info["terminal_observation"] = np.full(self.observation_space.shape, 200, np.uint8)
-        return np.full_like(observations, 200), rewards, np.ones(N, bool), infos
+    def __init__(self, shown: np.ndarray) -> None:
+        self.shown, self.num_envs = shown, len(shown)
+        self.single_observation_space, self.single_action_space = Box(0, 255, shown.shape[1:], np.uint8), ACTIONS
+
+    def reset(self, *, seed=None, options=None):
+        return self.shown.copy(), {}
+
+    def step(self, actions):
+        ended = np.ones(self.num_envs, bool)
+        return self.shown.copy(), np.zeros(self.num_envs), ended, ~ended, {"final_obs": [*self.shown.copy()]}
 
 
-def test_the_score_is_painted_out_of_observations_and_terminal_observations_alike():
-    games = TrueColours(VectorAsVecEnv(SameStepMini("mini-pong", N, PongConfig(size=84))))
-    envs = HideScore(games, "Pong")
-    seen = [envs.reset()]
-    observations, _, _, infos = envs.step(np.zeros(N, int))
-    seen += [observations, *(info["terminal_observation"][None] for info in infos)]
-    for batch in seen:
-        assert set(np.unique(batch)) == {0, 200}
-        assert np.array_equal(batch[0], seen[0][0])
-        assert not (batch[..., 40:, :] == 0).any()  # Pong's score is at the top
+LAYOUTS = {
+    "(h, w)": lambda grey: grey,
+    "(1, h, w)": lambda grey: grey[:, None],
+    "(h, w, 1)": lambda grey: grey[..., None],
+    "(h, w, 3)": lambda grey: np.stack([grey, grey // 2 + 1, grey], -1),
+    "(4, h, w)": lambda grey: np.stack([grey] * 4, 1),
+    "(h, w, 4)": lambda grey: np.stack([grey] * 4, -1),
+    "(h, w, 12)": lambda grey: np.stack([grey] * 12, -1),
+    "(4, h, w, 1)": lambda grey: np.stack([grey] * 4, 1)[..., None],
+    "(4, 3, h, w)": lambda grey: np.stack([np.stack([grey] * 3, 1)] * 4, 1),
+}
+
+
+@pytest.mark.parametrize("size", [(84, 84), (96, 64), None])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("game", ["Pong", "Seaquest"])
+def test_screens_that_differ_in_the_score_alone_look_the_same_in_every_layout(game, layout, size):
+    """Native screens, the score drawn over the box, then shrunk by averaging areas as the emulator does it."""
+    rom, random = resolve_game(game), np.random.default_rng(0)
+    shape = score_masks.game_screen(rom).shape
+    one = random.integers(1, 256, shape, dtype=np.uint8)
+    other, black = one.copy(), one.copy()
+    for x, y, w, h in score_masks.boxes(rom):
+        other[y : y + h, x : x + w] = random.integers(1, 256, (h, w))
+        black[y : y + h, x : x + w] = 0
+    screens = torch.from_numpy(np.stack([one, other, black]))[:, None].double()
+    shrunk = torch.nn.functional.interpolate(screens, size or shape, mode="area")[:, 0].round().to(torch.uint8).numpy()
+    assert (shrunk[0] != shrunk[1]).any()
+    shown = LAYOUTS[layout](shrunk)
+    envs = HideScore(VectorAsVecEnv(Screens(shown)), game)
+    step = envs.step(np.zeros(3, int))
+    for seen in (envs.reset(), step[0], np.stack([info["terminal_observation"] for info in step[3]])):
+        assert np.array_equal(seen[0], seen[1])
+        hidden = seen[0] != shown[0]
+        assert not seen[0][hidden].any()
+        reached = shown[0] != shown[2]  # where a black score would darken the frame
+        assert hidden[reached].all()
+        assert reached.sum() >= 0.9 * hidden.sum()  # and little else
+
+
+def test_a_score_that_cannot_be_hidden_is_refused():
     with pytest.raises(UsageError, match="no game"):
-        HideScore(games, "pogn")
+        HideScore(VectorAsVecEnv(Screens(np.zeros((N, 84, 84), np.uint8))), "pogn")
+    with pytest.raises(UsageError, match=r"shape \(84,\)"):
+        HideScore(VectorAsVecEnv(Screens(np.zeros((N, 84), np.uint8))), "pong")
+    with pytest.raises(UsageError, match="put HideScore below it"):
+        HideScore(with_channel()[0], "pong")
 
 
 def test_the_control_models_get_the_probability_of_every_action_under_the_acting_policy(monkeypatch):

@@ -1,6 +1,7 @@
 """The rewards of a method as the loop uses them: masked at resets, scaled where the stream asks for it, saved."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -90,6 +91,21 @@ def test_scales_that_have_seen_a_rollout_already_divide_it_as_they_are():
     for one, two in zip(rewards.scale_as_is(raw), scaled, strict=True):
         assert torch.equal(one, two)
     assert_equal(before, rewards.state_dict())
+
+
+def test_paid_step_by_step_a_scale_first_looks_at_some_transitions_from_the_first_that_is_worth_anything():
+    rewards, scale = make(), ReturnScale(N, NORMALISED.discount, CPU)
+    real = torch.ones(1, N, dtype=torch.bool)
+    recorded = SimpleNamespace(real=real)
+    nothing = [torch.zeros(1, N), torch.ones(1, N)]
+    for _ in range(7):  # not counted, and so not taken for rewards that hardly differ
+        assert not rewards.scale_at_once(nothing, recorded, settle_steps=4)[0].any()
+    for t in range(8):
+        raw = torch.arange(1.0, N + 1)[None] + t
+        scaled, plain = rewards.scale_at_once([raw, raw], recorded, settle_steps=4)
+        expected = scale.scale(raw, real)
+        assert torch.equal(scaled, expected if t >= 4 else torch.zeros(1, N))
+        assert torch.equal(plain, raw)
 
 
 def test_learning_names_each_metric_by_its_stream():
