@@ -69,7 +69,7 @@ def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[s
 
 
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
-    """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
+    """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun."""
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
     train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
@@ -133,10 +133,7 @@ def warn(text: str) -> None:
 def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     found = load_newest(folder.checkpoints, warn)
     if found is None:
-        folder.cut_logs({})
-        if (weights := folder.path / START).exists():
-            trainer.agent.load_policy(safetensors.torch.load(weights.read_bytes()), CARRIED_OVER)
-        trainer.begin()
+        _begin(trainer, folder)
         return None
     path, tensors, state = found
     exact = restore(trainer, tensors, state, path)
@@ -146,13 +143,28 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
 
 
+def _begin(trainer: Trainer, folder: RunFolder) -> None:
+    """From the first frame. A checkpoint is written before the first line of any log, so logs without one are those of
+    a run that has lost its checkpoints; they are kept."""
+    if logs := [log for log, size in folder.log_sizes().items() if size]:
+        raise UsageError(
+            f"{folder.path} has logs but no checkpoint to go on from, and nothing was changed. Bring its folder "
+            f"checkpoints back; or move {' and '.join(logs)} away to train it from the beginning."
+        )
+    if (weights := folder.path / START).exists():
+        trainer.agent.load_policy(safetensors.torch.load(weights.read_bytes()), CARRIED_OVER)
+    trainer.begin()
+    _save(trainer, folder)
+
+
 @contextmanager
 def not_finite_explained(trainer: Trainer, folder: RunFolder) -> Iterator[None]:
     try:
         yield
     except NotFiniteError as broken:
         saved = list_checkpoints(folder.checkpoints)
-        good = f"The last good checkpoint is {saved[-1]}; resume it, or" if saved else "Nothing was saved yet;"
+        learnt = saved and int(saved[-1].name) > 0
+        good = f"The last good checkpoint is {saved[-1]}; resume it, or" if learnt else "Nothing was learnt yet;"
         raise RunError(
             f"'{broken.name}' became NaN or infinite at {count(trainer.frames)} frames. {good} "
             "start again with a lower --ppo.learning-rate."

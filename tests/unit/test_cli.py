@@ -365,7 +365,7 @@ def test_a_full_disk_is_one_sentence_and_afterwards_the_run_goes_on(limit):
     """No file may grow beyond the limit: 600 bytes stop a log, 200,000 a checkpoint."""
     whole = trained("whole")
     folder = trained("run", "--minutes", "1e-9")
-    assert [path.name for path in list_checkpoints(folder.checkpoints)] == [f"{FRAMES:012d}"]
+    assert [path.name for path in list_checkpoints(folder.checkpoints)][-1] == f"{FRAMES:012d}"
 
     def shrink_the_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -377,7 +377,7 @@ def test_a_full_disk_is_one_sentence_and_afterwards_the_run_goes_on(limit):
     assert len(lines) == 1
     assert "No space is left for run; free some, then `megareward resume run` goes on" in lines[0]
     assert "Traceback" not in err
-    assert [path.name for path in list_checkpoints(folder.checkpoints)] == [f"{FRAMES:012d}"]
+    assert [path.name for path in list_checkpoints(folder.checkpoints)][-1] == f"{FRAMES:012d}"
     assert main(["resume", "run", "--quiet", "--no-tensorboard"]) == 0
     ends = [load_newest(run.checkpoints, pytest.fail)[1] for run in (whole, folder)]
     assert all(torch.equal(tensor, ends[1][name]) for name, tensor in ends[0].items())
@@ -432,7 +432,7 @@ def test_a_nan_stops_the_run_by_its_name_and_leaves_the_last_good_checkpoint(spo
 def test_a_nan_before_the_first_checkpoint_does_not_promise_one(spoiling, capsys):
     spoiling(0)
     assert main(["train", "spoils", *TINY, "--quiet", "--out", "run"]) == 1
-    assert "'reward/spoils' became NaN or infinite at 0 frames. Nothing was saved yet;" in capsys.readouterr().err
+    assert "'reward/spoils' became NaN or infinite at 0 frames. Nothing was learnt yet;" in capsys.readouterr().err
 
 
 def test_weights_that_explode_are_noticed(capsys, monkeypatch):
