@@ -8,6 +8,7 @@ import numpy as np
 from megareward.analysis.published import published, published_score
 from megareward.analysis.settings import settings_key
 from megareward.quantities import short_count
+from megareward.runs.durable import explained
 from megareward.runs.record import Record
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import standard_error
@@ -21,7 +22,9 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     record = Record.of_run(path)
     commit = (record.provenance.get("commit") or "unknown")[:8].rstrip("+")
     name = f"{record.method}-s{record.seed}-{short_count(record.config['frames'])}-{commit}.json"
-    return record.write(ledger / record.game / name)
+    file = ledger / record.game / name
+    with explained(file):
+        return record.write(file)
 
 
 def usual_records() -> list[Path]:

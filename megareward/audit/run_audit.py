@@ -17,6 +17,7 @@ from megareward.control.models import ControlModels
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
+from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
@@ -50,7 +51,7 @@ def audit_run(
     processes: workers that branch Atari games; 0 is one per core.
     device: where the control models run.
 
-    Returns the scores and what they are of, and writes the same into the run's folder as audit-POLICY.json.
+    Returns the scores and what they are of; `save_audit` writes them.
     """
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
@@ -64,11 +65,11 @@ def audit_run(
     learnt, trained_frames = newest_tensors(folder, warn)
     models = load_models(config, learnt, device, run)
     cache = cache or run.absolute().parent / "audit-truth"
-    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress)
+    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
     found = time.monotonic()
     latent = config.control.latent
     scores = score(truth, learnt_maps(models, truth), latent.rho, latent.clip)
-    record = {
+    return {
         "run": run.absolute().name,
         "game": config.game,
         "method": config.method,
@@ -85,8 +86,11 @@ def audit_run(
         "seconds": {"truth": round(found - begun, 1), "scores": round(time.monotonic() - found, 1)},
         "provenance": provenance(device),
     }
-    (run / f"audit-{policy}.json").write_text(json.dumps(record, indent=1) + "\n")
-    return record
+
+
+def save_audit(record: dict[str, Any], folder: Path) -> Path:
+    """Into the run's folder, where `report` and `watch --audited` look for it, or into another one."""
+    return save_file(folder / f"audit-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
 def check_models(config: TrainConfig, run: Path) -> None:

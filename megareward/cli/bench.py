@@ -11,6 +11,7 @@ import tyro
 from megareward.bench.settings import bench_config
 from megareward.cli.parsing import Device, option, parse
 from megareward.errors import UsageError, suggestion
+from megareward.runs.durable import save_file
 
 
 @dataclass(frozen=True)
@@ -227,8 +228,7 @@ def table(words: list[str]) -> None:
 
 def write_json(path: Path | None, record: Any) -> None:
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        save_file(path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 BENCHES: dict[str, Callable[[list[str]], None]] = {

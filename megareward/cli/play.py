@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from megareward.cli.parsing import parse, warn
+from megareward.cli.parsing import parse
+from megareward.errors import warn
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset
 

@@ -24,8 +24,9 @@ class RunLogs:
     def read(cls, path: Path) -> "RunLogs":
         folder = RunFolder.open(path)
         about = folder.record()
-        logs = (folder.rows(f"{log}.jsonl") for log in ("scores", "metrics", "eval", "processes"))
-        return cls(path, about["config"], about["provenance"], *logs)
+        scores, metrics = (sorted(folder.rows(f"{log}.jsonl"), key=_frames) for log in ("scores", "metrics"))
+        others = (folder.rows(f"{log}.jsonl") for log in ("eval", "processes"))
+        return cls(path, about["config"], about["provenance"], scores, metrics, *others)
 
     @property
     def game(self) -> str:
@@ -49,6 +50,11 @@ class RunLogs:
     def need_metrics(self) -> None:
         if not self.metrics:
             raise UsageError(f"{self.path} has no metrics yet; `megareward resume {self.path}` trains it first.")
+
+
+def _frames(row: dict[str, Any]) -> float:
+    """Readers count on the order of time, which a damaged number would break."""
+    return float(row["frames"])
 
 
 def shown_method(config: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from megareward.errors import UsageError
 from megareward.ppo.agent import Agent, RandomAgent
 from megareward.reward_stream import RewardStream
 from megareward.runs.checkpoint import load_newest
+from megareward.runs.durable import append_line, explained
 from megareward.runs.folder import RunFolder
 from megareward.state import part
 from megareward.training.clock import Clock
@@ -56,7 +57,7 @@ def evaluate_run(
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Evaluation:
-    """Play with the newest checkpoint of a run, under the run's own protocol; append the scores to eval.jsonl."""
+    """Play with the newest checkpoint of a run, under the run's own protocol."""
     if episodes < 1:
         raise UsageError(f"--episodes is {episodes}; it must be at least 1.")
     if not 0 <= seed < 2**31:
@@ -65,9 +66,13 @@ def evaluate_run(
     config = read_config(folder, warn)
     learnt, frames = newest_tensors(folder, warn)
     games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
-    result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games))
-    folder.append("eval.jsonl", dataclasses.asdict(result))
-    return result
+    return Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games))
+
+
+def save_evaluation(result: Evaluation, file: Path) -> None:
+    """Append it to a log such as eval.jsonl in the run's folder, which reports and records read."""
+    with explained(file):
+        append_line(file, dataclasses.asdict(result))
 
 
 def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:

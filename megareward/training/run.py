@@ -2,7 +2,6 @@
 
 import hashlib
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +13,7 @@ import torch
 
 from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
-from megareward.errors import RunError, UsageError
+from megareward.errors import RunError, UsageError, warn
 from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
 from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
@@ -124,10 +123,6 @@ def train_to_the_end(
     finally:
         trainer.env.close()
         folder.unlock()
-
-
-def warn(text: str) -> None:
-    print(text, file=sys.stderr)
 
 
 def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
