@@ -118,7 +118,7 @@ def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.devic
     env.close()
     try:
         models.load_state_dict(part(learnt, "observer.control"))
-    except RuntimeError as mismatch:
+    except (RuntimeError, KeyError) as mismatch:
         raise UsageError(
             f"The control models of {run} do not fit {config.game} with its {env.n_actions} actions and frames of "
             f"{env.frame_shape[0]}x{env.frame_shape[1]}; choose a --game like the run's own."

@@ -51,17 +51,36 @@ def save_checkpoint(folder: Path, frames: int, tensors: dict[str, Tensor], state
     return final
 
 
-def load_newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, dict[str, Tensor], dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud."""
+Tensors = dict[str, Tensor]
+Accept = Callable[[Path, Tensors, dict[str, Any]], None]
+
+
+def load_newest(
+    folder: Path, warn: Callable[[str], None], accept: Accept = lambda path, tensors, state: None
+) -> tuple[Path, Tensors, dict[str, Any]] | None:
+    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud;
+    `accept` may find one to be so by raising `DamagedError`."""
     saved = list_checkpoints(folder)
     for path in reversed(saved):
         try:
-            return path, *read_checkpoint(path)
+            tensors, state = read_checkpoint(path)
+            accept(path, tensors, state)
+            return path, tensors, state
         except DamagedError as damage:
             warn(f"Checkpoint {path.name} is damaged ({damage}); falling back to the one before.")
     if saved:
         raise RunError(f"All {len(saved)} checkpoints in {folder} are damaged; start a new run.")
     return None
+
+
+def newest_state(folder: Path) -> dict[str, Any]:
+    """What the newest state.json that can be read says, without a look at the tensors or at its hash."""
+    for path in reversed(list_checkpoints(folder)):
+        try:
+            return _json(path / "state.json", _read(path / "state.json"))
+        except DamagedError:
+            continue
+    return {}
 
 
 class DamagedError(Exception):

@@ -1,6 +1,8 @@
 """What a run is made of. A run is a pure function of this and of nothing else. Free of torch."""
 
 import dataclasses
+import math
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -188,6 +190,14 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{'ppo': {'clip': 0.1}} -> {'ppo.clip': 0.1}."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
     the control models' where none is trained, and without the warm-up where there is none."""
@@ -251,6 +261,8 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
     that is missing is younger than the file: it takes its default, aloud."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
+    if not isinstance(data.get("ppo", {}), dict):
+        raise UsageError(f"{source} has {data['ppo']!r} in place of the settings of PPOConfig.")
     data = upgraded(data)
     classes = {
         "reward": find_method(str(data["method"])).config,
@@ -276,10 +288,31 @@ def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type
         kind = classes.get(name, hints[name])
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             value = _build(kind, value, source, {}, warn)
+        elif not _is_of(value, kind):
+            shown = getattr(kind, "__name__", None) if isinstance(kind, type) else str(kind).replace("typing.", "")
+            raise UsageError(
+                f"{source} has {value!r} for '{name}' of {cls.__name__}, which is no {shown}; put it right."
+            )
         elif typing.get_origin(kind) is tuple:  # JSON knows lists only
             value = tuple(value)
         values[name] = value
-    try:
-        return cls(**values)
-    except TypeError as why:
-        raise UsageError(f"{source} has a value of the wrong kind in {cls.__name__} ({why}).") from why
+    return cls(**values)
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON is of the kind that a field declares."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str) and value in parts
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            return False
+        each = [parts[0]] * len(value) if parts[1:] == (...,) else parts
+        return len(value) == len(each) and all(map(_is_of, value, each))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return kind is Any or isinstance(value, kind)

@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.config import TrainConfig, create_run, read_config
-from megareward.training.evaluate import newest_tensors
+from megareward.training.evaluate import newest_tensors, other_settings
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
@@ -71,8 +72,20 @@ def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = No
     """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun."""
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
+    refuse_other_settings(folder)
     train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
+
+
+def refuse_other_settings(folder: RunFolder) -> None:
+    """A run goes on with the settings that its checkpoint was made with. Only its length may change."""
+    for name, (was, now) in other_settings(folder).items():
+        if name != "frames":
+            raise UsageError(
+                f"{folder.path / 'config.json'} says {name} {now!r}, but the checkpoint was made with {was!r}; put it "
+                "back, or start a new run with the other setting."
+            )
+        warn(f"The run is now to have {now} frames instead of {was}; what decays with training follows the new length.")
 
 
 def train_to_the_end(
@@ -126,15 +139,14 @@ def train_to_the_end(
 
 
 def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
-    found = load_newest(folder.checkpoints, warn)
+    found = load_newest(folder.checkpoints, warn, accept=partial(restore, trainer))
     if found is None:
         _begin(trainer, folder)
         return None
     path, tensors, state = found
-    exact = restore(trainer, tensors, state, path)
     forget_newer(path)
     folder.cut_logs(state["log_sizes"])
-    games = "" if exact else "; the emulator starts new episodes"
+    games = "" if part(tensors, "env") else "; the emulator starts new episodes"
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
 
 

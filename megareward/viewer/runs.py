@@ -13,7 +13,7 @@ from megareward.runs.folder import is_number
 from megareward.runs.logs import RunLogs
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import curve, curve_errors, last_mean
-from megareward.training.config import NO_BEARING, TrainConfig, to_dict, upgraded
+from megareward.training.config import NO_BEARING, TrainConfig, flat, from_dict, to_dict, upgraded
 from megareward.training.presets import with_preset
 from megareward.viewer.charts import Line
 
@@ -32,6 +32,7 @@ class Run(RunLogs):
     def read(cls, path: Path) -> "Run":
         logs = RunLogs.read(path)
         logs.need_metrics()
+        from_dict(logs.config, str(path / "config.json"))  # settings of no sense are refused here, not while drawing
         return cls(**vars(logs), audits=[read_audit(file) for file in sorted(path.glob("audit-*.json"))])
 
     def settings(self) -> dict[str, Any]:
@@ -122,14 +123,6 @@ def interval_text(group: Group) -> str:
     if seeds == 1:
         return "95% interval of the mean over the last 50 games; one seed says nothing about other seeds"
     return "from the worse to the better of two seeds" if seeds == 2 else f"95% bootstrap interval over {seeds} seeds"
-
-
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{'ppo': {'clip': 0.1}} -> {'ppo.clip': 0.1}."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
 
 
 def as_json(value: Any) -> str:

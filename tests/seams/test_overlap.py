@@ -188,7 +188,7 @@ def test_a_run_may_change_its_mind(before, after, tmp_path):
     saved = Outcome.of(tmp_path / "run").tensors
     trainer = Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=after)), CPU)
     state = {**Outcome.of(tmp_path / "run").state}
-    restore(trainer, saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
+    restore(trainer, list_checkpoints(tmp_path / "run" / "checkpoints")[-1], saved, state)
     modules = {name: saved[f"observer.control.modules.{name}"] for name in learner_of(trainer).modules.state_dict()}
     assert_same_tensors(dict(learner_of(trainer).modules.state_dict()), modules)
     if before == "off":
