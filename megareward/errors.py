@@ -13,6 +13,10 @@ class RunError(RuntimeError):
     """Something failed while working. The command line exits with status 1."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM instead of Ctrl-C. The command line exits with status 143 instead of 130."""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """' Did you mean breakout?' for a near miss, else an empty string."""
     close = difflib.get_close_matches(word.lower(), list(known), n=3, cutoff=0.6)

@@ -1,5 +1,6 @@
 """The folder of a run: config.json, metrics.jsonl, scores.jsonl, processes.jsonl, checkpoints/, tensorboard/."""
 
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,14 @@ WRITTEN = (*LOGS, "processes.jsonl", "checkpoints", "tensorboard")
 """What training writes into."""
 
 
+class ExistsError(UsageError):
+    """There is something in the place of a new run."""
+
+    def __init__(self, path: Path) -> None:
+        remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
+        super().__init__(f"{path} exists already: {remedy}; or choose another --out.")
+
+
 class RunFolder:
     """An existing run on disk."""
 
@@ -25,12 +34,18 @@ class RunFolder:
         self._lock: int | None = None
 
     @classmethod
-    def create(cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None) -> "RunFolder":
+    def create(
+        cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None, numbered: bool = False
+    ) -> "RunFolder":
         """A new run. The folder appears with its config.json (the `record`) and other first files inside or not at all;
-        an existing one is never touched."""
+        an existing one is never touched. `numbered`: if it exists, another name is taken (see `free_name`)."""
+        while numbered:
+            try:
+                return cls.create(free_name(path), record, files)
+            except ExistsError:  # another process was faster
+                continue
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
-            raise UsageError(f"{path} exists already: {remedy}; or choose another --out.")
+            raise ExistsError(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -43,6 +58,8 @@ class RunFolder:
             os.rename(scratch, path)
         except OSError as why:
             shutil.rmtree(scratch, ignore_errors=True)
+            if why.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise ExistsError(path) from why
             raise _cannot_create(path, why) from why
         sync_folder(path.parent)
         return cls(path)

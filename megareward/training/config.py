@@ -23,6 +23,9 @@ CONFIG_VERSION = 2
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
 """Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
 
+MOST_SAMPLES = 2**24
+"""In a rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -86,6 +89,11 @@ class TrainConfig:
         for name in ("n_envs", "rollout_steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
+        if self.batch > MOST_SAMPLES:
+            raise UsageError(
+                f"--n-envs {self.n_envs} and --rollout-steps {self.rollout_steps} make {self.batch} samples in a "
+                f"rollout; choose fewer, at most {MOST_SAMPLES} in all."
+            )
         if self.warmup_steps < 0:
             raise UsageError(f"--warmup-steps is {self.warmup_steps}; it must be 0 or more.")
         if self.batch % self.ppo.minibatches:
@@ -238,10 +246,12 @@ def create_run(
     provenance: dict[str, Any],
     start: dict[str, Any] | None = None,
     files: dict[str, bytes] | None = None,
+    numbered: bool = False,
 ) -> RunFolder:
-    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json."""
+    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json.
+    `numbered`: of the first free name."""
     record = {"config_version": CONFIG_VERSION, "config": to_dict(config), "provenance": provenance}
-    return RunFolder.create(path, record | ({"start": start} if start else {}), files)
+    return RunFolder.create(path, record | ({"start": start} if start else {}), files, numbered)
 
 
 def read_config(folder: RunFolder, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:

@@ -14,7 +14,7 @@ import torch
 
 from megareward.control.flash import too_many_flashes
 from megareward.envs.interface import BatchedEnv
-from megareward.errors import RunError, UsageError, warn
+from megareward.errors import RunError, TerminatedError, UsageError, warn
 from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
 from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
@@ -42,12 +42,15 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
-    """A new run in a new folder. `env` replaces the game the config names."""
+def start(
+    config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, numbered: bool = False, **how: Any
+) -> RunFolder:
+    """A new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the first
+    free of out-2, out-3, ... is taken."""
     device = pick_device(config.device)
     trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
     source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
-    folder = create_run(out, config, provenance(device), source, files)
+    folder = create_run(out, config, provenance(device), source, files, numbered)
     train_to_the_end(folder, trainer, **how)
     return folder
 
@@ -79,7 +82,10 @@ def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = No
 
 def refuse_other_settings(folder: RunFolder) -> None:
     """A run goes on with the settings that its checkpoint was made with. Only its length may change."""
-    for name, (was, now) in other_settings(folder).items():
+    others = other_settings(folder)
+    if {"game", "method"} & others.keys():
+        return  # a checkpoint of another run altogether; `saving.check` refuses that
+    for name, (was, now) in others.items():
         if name != "frames":
             raise UsageError(
                 f"{folder.path / 'config.json'} says {name} {now!r}, but the checkpoint was made with {was!r}; put it "
@@ -131,7 +137,7 @@ def train_to_the_end(
                         where = f"{count(trainer.frames)} of {count(config.frames)} frames"
                         logger.say(f"{why} at {where}. `megareward resume {folder.path}` goes on.")
                         if stopped:
-                            raise KeyboardInterrupt
+                            raise interruption(stopped[0])
                         return
     finally:
         trainer.env.close()
@@ -202,9 +208,9 @@ def stop_signals() -> Iterator[list[str]]:
     received: list[str] = []
 
     def note(number: int, _frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
         received.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+        if len(received) > 1:
+            raise interruption(received[-1])
 
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -216,3 +222,8 @@ def stop_signals() -> Iterator[list[str]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def interruption(by: str) -> KeyboardInterrupt:
+    """What ends the command after a signal of this name."""
+    return TerminatedError() if by == "SIGTERM" else KeyboardInterrupt()

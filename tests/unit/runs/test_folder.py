@@ -83,7 +83,7 @@ def test_of_two_that_create_the_same_run_one_is_refused(tmp_path, monkeypatch):
         real_rename(source, target)
 
     monkeypatch.setattr(os, "rename", late)
-    with pytest.raises(UsageError, match="Cannot create"):
+    with pytest.raises(UsageError, match="exists already"):
         create_run(tmp_path / "run", CONFIG, {})
     assert read_config(RunFolder.open(tmp_path / "run")).method == "random"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
