@@ -32,7 +32,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ import torch
 
 from megareward.cli import COMMANDS
 from megareward.cli import main as megareward_main
+from megareward.progress import Bar
 from megareward.rewards import METHODS
 from megareward.runs.checkpoint import load_newest
 from megareward.runs.durable import replace_synced
@@ -120,17 +121,19 @@ class Chaos:
         self, words: list[str], before: Callable[[], None] = lambda: None, kill_after: float | None = None
     ) -> Callable[[], Ending]:
         """Fork a process that runs one command; what is returned waits for its end. `before` happens inside of it."""
-        handle, log = tempfile.mkstemp(dir=self.place)
+        reader, writer = os.pipe()  # no file: a full disk must not silence it
+        os.set_blocking(reader, False)
         child = os.fork()
         if child == 0:
-            self._be(words, handle, before)
-        os.close(handle)
+            self._be(words, writer, before)
+        os.close(writer)
         begun, patience = time.monotonic(), PATIENCE if kill_after is None else kill_after
 
         def wait() -> Ending:
-            timed_out, pause = False, 0.002
+            timed_out, pause, said = False, 0.002, b""
             while True:
                 done, status = os.waitpid(child, os.WNOHANG)
+                said += drained(reader)
                 if done:
                     break
                 if time.monotonic() - begun > patience and not timed_out:
@@ -138,9 +141,9 @@ class Chaos:
                     timed_out = True
                 time.sleep(pause)
                 pause = min(2 * pause, 0.05)
-            said = Path(log).read_text(errors="replace")
-            os.unlink(log)
-            return Ending(words, os.waitstatus_to_exitcode(status), said, timed_out and kill_after is None)
+            os.close(reader)
+            text = said.decode(errors="replace")
+            return Ending(words, os.waitstatus_to_exitcode(status), text, timed_out and kill_after is None)
 
         return wait
 
@@ -208,7 +211,7 @@ class Chaos:
     def kills(self, number: int) -> None:
         """One run through all of them. Now and then the kill hits the very beginning of another."""
         run = self.place / "killed"
-        for n in range(number):
+        for n in counted(number):
             if n % 10 == 9:
                 self.kill_at_birth()
                 continue
@@ -266,7 +269,7 @@ class Chaos:
 
     def corruptions(self, number: int) -> None:
         files = sorted(path.relative_to(self.original) for path in self.original.rglob("*"))
-        for n in range(number):
+        for n in counted(number):
             run = self.copy()
             target, harm = run / files[n % len(files)], self.rng.choice(list(HARMS))
             HARMS[harm](self, target)
@@ -286,7 +289,7 @@ class Chaos:
     # Places, company, words ------------------------------------------------------------------------------------------
 
     def places(self, number: int) -> None:
-        for n in range(number):
+        for n in counted(number):
             run = self.copy()
             words = self.command_on(run)
             if n % 2:
@@ -302,7 +305,7 @@ class Chaos:
             shutil.rmtree(run)
 
     def company(self, number: int) -> None:
-        for n in range(number):
+        for n in counted(number):
             run = self.copy()
             both = [["resume", str(run), "--quiet", "--no-tensorboard"]] * 2
             if n % 2:
@@ -315,7 +318,7 @@ class Chaos:
             shutil.rmtree(run)
 
     def words(self, number: int) -> None:
-        for _ in range(number):
+        for _ in counted(number):
             run = str(self.original)
             start = self.rng.choice(
                 [
@@ -466,6 +469,25 @@ def read_only(run: Path) -> None:
     if LIBC.unshare(0x20000) or any(LIBC.mount(source, target, None, how, None) for source, target, how in steps):
         for place in (run, *run.rglob("*")):
             place.chmod(place.stat().st_mode & ~0o222)
+
+
+def counted(number: int) -> Iterator[int]:
+    """The numbers of the cases of one kind, with a line of progress."""
+    bar = Bar("cases")
+    for n in range(number):
+        yield n
+        bar(n + 1, number)
+
+
+def drained(pipe: int) -> bytes:
+    """What is in it now."""
+    said = b""
+    try:
+        while part := os.read(pipe, 65536):
+            said += part
+    except BlockingIOError:
+        pass
+    return said
 
 
 def contents(run: Path) -> dict[str, Any]:
