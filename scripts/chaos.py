@@ -107,7 +107,7 @@ class Chaos:
             ["train", *TRAIN, "--frames", "192", "--out", run, *half],
             *(["resume", run, "--quiet", "--no-tensorboard", *half] for _ in range(3)),
             ["eval", run, "--episodes", "2"],
-            ["audit", run, *AUDIT],
+            ["audit", run, *AUDIT, "--cache", f"{run}/audit-truth"],
             ["watch", run, "--steps", "20"],
             ["report", run],
         ):
@@ -197,7 +197,7 @@ class Chaos:
             [
                 *[["resume", path, *RESUME]] * 4,
                 ["eval", path, "--episodes", "1"],
-                ["audit", path, *AUDIT],
+                ["audit", path, *AUDIT, "--cache", f"{path}/audit-truth"],
                 ["watch", path, "--steps", "8"],
                 ["watch", path, "--audited", "--policy", "random", "--out", f"{out}.html"],
                 ["report", path],
@@ -257,7 +257,7 @@ class Chaos:
         calm = self.place / "calm"
         ending = self.start(["train", *TRAIN, "--frames", "1G", "--out", str(calm), "--minutes", "1e-9"])()
         while RunFolder(calm).rows("metrics.jsonl")[-1]["frames"] < wanted:
-            ending = self.start(["resume", str(calm), "--quiet", "--no-tensorboard", "--minutes", "0.5"])()
+            ending = self.start(["resume", str(calm), "--quiet", "--no-tensorboard", "--minutes", "0.05"])()
         same = all(
             without_the_machine(one) == without_the_machine(two)
             for log in LOGS

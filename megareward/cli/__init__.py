@@ -82,12 +82,16 @@ def main(words: list[str] | None = None) -> int:
         return 2 if isinstance(failure, UsageError) else 1
 
 
+NO_MEMORY = ("t allocate memory", "multiplication overflow", "size calculation overflowed")
+"""In what torch says of tensors that are too large."""
+
+
 def explanation(failure: Exception, debug: bool) -> str:
     """One sentence. Only what we did not think of is called an internal error."""
     text, kind = str(failure), type(failure).__name__
     if isinstance(failure, UsageError | RunError):
         return text
-    if isinstance(failure, MemoryError) or kind == "OutOfMemoryError" or "t allocate memory" in text:
+    if isinstance(failure, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in NO_MEMORY):
         return "There is not enough memory for this; use fewer environments, shorter rollouts or smaller sizes."
     if isinstance(failure, OSError) and failure.filename is not None:
         return f"Cannot use {failure.filename} ({failure.strerror}); put it right or name another place."

@@ -1,7 +1,7 @@
 """What a run is made of. A run is a pure function of this and of nothing else. Free of torch."""
 
 import dataclasses
-import math
+import sys
 import types
 import typing
 from collections.abc import Callable
@@ -214,7 +214,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
     if "episodic" in config["reward"]:  # what holds, not who said it
-        exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config["episodic"])
+        exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
         del bears["episodic"]
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
@@ -227,7 +227,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are."""
-    if "n_envs" in config or "ppo" not in config:
+    if "n_envs" in config or not isinstance(config.get("ppo"), dict):
         return config
     reward = dict(config.get("reward") or {})
     if isinstance(reward.get("episodic"), bool):  # each method had a rule of its own
@@ -271,8 +271,6 @@ def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = l
     that is missing is younger than the file: it takes its default, aloud."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
-    if not isinstance(data.get("ppo", {}), dict):
-        raise UsageError(f"{source} has {data['ppo']!r} in place of the settings of PPOConfig.")
     data = upgraded(data)
     classes = {
         "reward": find_method(str(data["method"])).config,
@@ -322,7 +320,7 @@ def _is_of(value: Any, kind: Any) -> bool:
         each = [parts[0]] * len(value) if parts[1:] == (...,) else parts
         return len(value) == len(each) and all(map(_is_of, value, each))
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**48  # more counts nothing
     return kind is Any or isinstance(value, kind)

@@ -165,7 +165,10 @@ def _begin(trainer: Trainer, folder: RunFolder) -> None:
             f"checkpoints back; or move {' and '.join(logs)} away to train it from the beginning."
         )
     if (weights := folder.path / START).exists():
-        trainer.agent.load_policy(safetensors.torch.load(weights.read_bytes()), CARRIED_OVER)
+        data = weights.read_bytes()
+        if hashlib.sha256(data).hexdigest() != folder.record().get("start", {}).get("sha256"):
+            raise RunError(f"{weights} is not what the run was to start from: its hash is wrong; start a new run.")
+        trainer.agent.load_policy(safetensors.torch.load(data), CARRIED_OVER)
     trainer.begin()
     _save(trainer, folder)
 

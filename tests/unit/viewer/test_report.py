@@ -156,6 +156,16 @@ def test_nothing_that_a_run_holds_becomes_markup(tmp_path):
     assert "<script" not in text
 
 
+@pytest.mark.parametrize("name", ["game", "method", "seed", "frames", "env"])
+def test_a_config_that_lacks_what_is_needed_is_named(tmp_path, name):
+    run = logged(tmp_path / "run")
+    record = json.loads((run / "config.json").read_text())
+    del record["config"][name]
+    (run / "config.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match=rf"config\.json does not say '{name}'; put it back"):
+        write_report([run])
+
+
 def test_damaged_lines_are_left_out_aloud(tmp_path, capsys):
     run = logged(tmp_path / "run")
     for log in ("metrics.jsonl", "scores.jsonl"):
