@@ -54,7 +54,7 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
         ({"frames": torch.zeros(4, 8, 5, dtype=torch.uint8)}, {}),
         ({"actions": torch.zeros(2, dtype=torch.int64)}, {}),
         ({"actions": torch.full((3,), 2)}, {}),
-        ({"changed": torch.zeros(4, 5, 6)}, {}),
+        ({"changed": torch.zeros(4, 5, 7, dtype=torch.uint8)}, {}),
         ({}, {"lags": 4}),
         ({}, {"lags": None}),
         ({}, {"grid": 3}),
