@@ -2,13 +2,6 @@
 
 import torch
 
-SIZES = (16, 5056)
-"""Bytes of a random state, on a GPU and on a CPU."""
-
-
-def is_random_state(state: torch.Tensor) -> bool:
-    return state.dtype == torch.uint8 and state.ndim == 1 and len(state) in SIZES
-
 
 def set_rng_state(generator: torch.Generator, state: torch.Tensor) -> None:
     """Go on with the saved random state. A GPU's and a CPU's are of different kinds: a run that moves from one to the

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 
 import torch
 
-from megareward.rng import is_random_state
 from megareward.types import Tensor
 
 State = dict[str, Tensor]
+
+
+RANDOM_STATES = (16, 5056)
+"""Bytes of a random generator's state, on a GPU and on a CPU."""
 
 
 class MismatchError(RuntimeError):
@@ -40,6 +43,10 @@ def check_fits(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> N
     for name, tensor in found.items():
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise MismatchError(f"{name} is not finite")
+
+
+def is_random_state(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.uint8 and tensor.ndim == 1 and len(tensor) in RANDOM_STATES
 
 
 def _described(tensor: Tensor) -> str:
