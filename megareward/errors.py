@@ -1,6 +1,7 @@
-"""The two ways a command ends badly. Both carry one sentence that names the value and the remedy."""
+"""The two ways a command ends badly, and warnings. All of them are one sentence that names the value and the remedy."""
 
 import difflib
+import sys
 from collections.abc import Iterable
 
 
@@ -12,7 +13,16 @@ class RunError(RuntimeError):
     """Something failed while working. The command line exits with status 1."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM instead of Ctrl-C. The command line exits with status 143 instead of 130."""
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """' Did you mean breakout?' for a near miss, else an empty string."""
     close = difflib.get_close_matches(word.lower(), list(known), n=3, cutoff=0.6)
     return f" Did you mean {' or '.join(close)}?" if close else ""
+
+
+def warn(text: str) -> None:
+    """What the user should know although the work goes on."""
+    print(text, file=sys.stderr)

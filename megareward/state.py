@@ -9,6 +9,14 @@ from megareward.types import Tensor
 State = dict[str, Tensor]
 
 
+RANDOM_STATES = (16, 5056)
+"""Bytes of a random generator's state, on a GPU and on a CPU."""
+
+
+class MismatchError(RuntimeError):
+    """A saved tensor is not one that fits here."""
+
+
 def joined(**parts: Mapping[str, Tensor]) -> State:
     """{'policy': {'w': ...}} -> {'policy.w': ...}."""
     return {f"{prefix}.{name}": tensor for prefix, part in parts.items() for name, tensor in part.items()}
@@ -17,6 +25,52 @@ def joined(**parts: Mapping[str, Tensor]) -> State:
 def part(state: Mapping[str, Tensor], prefix: str) -> State:
     """The tensors under one prefix, without it."""
     return {name[len(prefix) + 1 :]: tensor for name, tensor in state.items() if name.startswith(prefix + ".")}
+
+
+def check_fits(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Every tensor that is expected must be there with its shape and type, and all numbers finite. An axis that is
+    empty where nothing was learnt yet may have any length. Random states differ between devices."""
+    for name, like in expected.items():
+        if name not in found:
+            raise MismatchError(f"{name} is missing")
+        tensor = found[name]
+        shapes_fit = len(tensor.shape) == len(like.shape) and all(
+            own in (0, saved) for own, saved in zip(like.shape, tensor.shape, strict=True)
+        )
+        both_random = is_random_state(tensor) and is_random_state(like)
+        if tensor.dtype != like.dtype or not (shapes_fit or both_random):
+            raise MismatchError(f"{name} is {_described(tensor)}, not {_described(like)}")
+    for name, tensor in found.items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise MismatchError(f"{name} is not finite")
+
+
+def is_random_state(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.uint8 and tensor.ndim == 1 and len(tensor) in RANDOM_STATES
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def packed(counts: Tensor) -> State:
+    """Counts of many things most of which were never seen: which were, and how often."""
+    index = counts.nonzero().flatten()
+    return {"index": index.int(), "counts": counts[index]}
+
+
+def unpacked_into(counts: Tensor, state: Mapping[str, Tensor]) -> None:
+    """The reverse. Without an index, as older checkpoints are, all counts are there."""
+    if "index" not in state:
+        counts.copy_(state["counts"])
+        return
+    index = state["index"].long().to(counts.device)
+    if len(index) != len(state["counts"]) or (
+        len(index) and not 0 <= int(index.min()) <= int(index.max()) < len(counts)
+    ):
+        raise MismatchError(f"the index of the counts does not fit {len(counts)} of them")
+    counts.zero_()
+    counts[index] = state["counts"].to(counts.device)
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer) -> State:
@@ -29,11 +83,20 @@ def optimiser_state(optimiser: torch.optim.Optimizer) -> State:
 
 
 def load_optimiser_state(optimiser: torch.optim.Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Copies: Adam would write into what it was given."""
+    """Copies: Adam would write into what it was given. Its fused kernel reads moments as long as the parameters are,
+    whatever they are, so everything is compared before."""
+    parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     moments: dict[int, State] = {}
     for name, tensor in state.items():
-        number, key = name.split(".", 1)
+        number, _, key = name.partition(".")
+        if not number.isdecimal() or int(number) >= len(parameters):
+            raise MismatchError(f"the optimiser has no parameter '{number}'")
         moments.setdefault(int(number), {})[key] = tensor.clone()
+    for i, own in moments.items():
+        like = parameters[i].detach()
+        check_fits(own, {"step": torch.tensor(0.0), "exp_avg": like, "exp_avg_sq": like})
+        if len(own) > 3 or own["step"] < 0 or (own["exp_avg_sq"] < 0).any():
+            raise MismatchError(f"what the optimiser knows of parameter {i} is not Adam's")
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
     for parameter, own in optimiser.state.items():
         for name, value in own.items():

@@ -8,9 +8,12 @@ import numpy as np
 from megareward.analysis.published import published, published_score
 from megareward.analysis.settings import settings_key
 from megareward.quantities import short_count
+from megareward.runs.durable import explained
+from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import standard_error
+from megareward.training.config import read_config
 
 LEDGER = Path("results") / "runs"
 RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari", "atari-long")))
@@ -18,10 +21,13 @@ RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari"
 
 def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     """Condense a run's folder into one file of the ledger. Recording the same run again replaces its file."""
+    read_config(RunFolder.open(path))  # settings of no sense are refused, not recorded
     record = Record.of_run(path)
-    commit = (record.provenance.get("commit") or "unknown")[:8].rstrip("+")
+    commit = str(record.provenance.get("commit") or "unknown")[:8].rstrip("+")
     name = f"{record.method}-s{record.seed}-{short_count(record.config['frames'])}-{commit}.json"
-    return record.write(ledger / record.game / name)
+    file = ledger / record.game / name
+    with explained(file):
+        return record.write(file)
 
 
 def usual_records() -> list[Path]:

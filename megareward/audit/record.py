@@ -18,7 +18,7 @@ from megareward.counterfactual.atari import RecordedEpisode, branch_episodes
 from megareward.counterfactual.mini import Branches
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini.base import MiniGame
-from megareward.errors import RunError, UsageError
+from megareward.errors import RunError, UsageError, warn
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.evaluate import Player
 from megareward.types import Tensor
@@ -83,9 +83,10 @@ def find_truth(
     learnt: dict[str, Tensor] | None = None,
     processes: int = 0,
     progress: Progress = lambda done, of: None,
+    warn: Callable[[str], None] = warn,
 ) -> tuple[Truth, Path]:
     """The truth that the plan asks for, from disk or found now, and where it lies. If the trained policy is to play,
-    `learnt` is its checkpoint."""
+    `learnt` is its checkpoint. What cannot be kept is found again next time."""
     asked = question(config, plan, learnt or {})
     path = truth_path(asked, folder)
     if path.is_file():
@@ -102,7 +103,10 @@ def find_truth(
     if not episodes:
         raise RunError(f"Every game of {config.game} was over after one decision; nothing can be audited in it.")
     truth = Truth(asked, names, episodes)
-    save_truth(truth, path)
+    try:
+        save_truth(truth, path)
+    except OSError as why:
+        warn(f"The truth cannot be kept in {folder} ({why.strerror}); --cache names another folder for it.")
     return truth, path
 
 

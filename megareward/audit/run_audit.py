@@ -20,6 +20,7 @@ from megareward.control.models import ControlModels
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.make import make_env
 from megareward.errors import UsageError
+from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
@@ -53,8 +54,7 @@ def audit_run(
     processes: workers that branch Atari games; 0 is one per core.
     device: where the control models run.
 
-    Returns the scores, those of controls (`audit.controls`) and what they are of, and writes the same into the run's
-    folder as audit-POLICY.json.
+    Returns the scores, those of controls (`audit.controls`) and what they are of; `save_audit` writes them.
     """
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
@@ -68,11 +68,11 @@ def audit_run(
     learnt, trained_frames = newest_tensors(folder, warn)
     models = load_models(config, learnt, device, run)
     cache = cache or run.absolute().parent / "audit-truth"
-    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress)
+    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
     found = time.monotonic()
     latent, maps = config.control.latent, learnt_maps(models, truth)
     scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
-    record = {
+    return {
         "run": run.absolute().name,
         "game": config.game,
         "method": config.method,
@@ -91,8 +91,11 @@ def audit_run(
         "seconds": {"truth": round(found - begun, 1), "scores": round(time.monotonic() - found, 1)},
         "provenance": provenance(device),
     }
-    (run / f"audit-{policy}.json").write_text(json.dumps(record, indent=1) + "\n")
-    return record
+
+
+def save_audit(record: dict[str, Any], folder: Path) -> Path:
+    """Into the run's folder, where `report` and `watch --audited` look for it, or into another one."""
+    return save_file(folder / f"audit-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
 def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> dict[str, Any]:
@@ -134,7 +137,7 @@ def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.devic
     env.close()
     try:
         models.load_state_dict(part(learnt, "observer.control"))
-    except RuntimeError as mismatch:
+    except (RuntimeError, KeyError) as mismatch:
         raise UsageError(
             f"The control models of {run} do not fit {config.game} with its {env.n_actions} actions and frames of "
             f"{env.frame_shape[0]}x{env.frame_shape[1]}; choose a --game like the run's own."

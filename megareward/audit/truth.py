@@ -28,6 +28,7 @@ from megareward.control.flash import is_flash
 from megareward.control.grid import Grid
 from megareward.control.observation import changed_cells
 from megareward.errors import RunError, UsageError
+from megareward.state import MismatchError, check_fits
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 TRUTH_VERSION = 1
@@ -138,7 +139,27 @@ def load_truth(path: Path) -> Truth:
             f"{path} has version {header.get('version')} of the truth, this megareward reads version {TRUTH_VERSION}; "
             "remove it and audit again."
         )
-    n_episodes = len({name.split(".")[0] for name in tensors})
-    fields = ("frames", "actions", "changed")
-    episodes = [AuditedEpisode(**{name: tensors[f"{i}.{name}"] for name in fields}) for i in range(n_episodes)]
-    return Truth(header["about"], tuple(header["action_names"]), episodes)
+    try:
+        n_episodes = len({name.split(".")[0] for name in tensors})
+        fields = ("frames", "actions", "changed")
+        episodes = [AuditedEpisode(**{name: tensors[f"{i}.{name}"] for name in fields}) for i in range(n_episodes)]
+        truth = Truth(header["about"], tuple(header["action_names"]), episodes)
+        _check(truth)
+    except (KeyError, TypeError, ValueError, IndexError, MismatchError) as broken:
+        raise RunError(f"{path} is damaged ({broken}); remove it and audit again.") from broken
+    return truth
+
+
+def _check(truth: Truth) -> None:
+    """Raises unless every episode has the sizes that the header speaks of."""
+    (px_h, px_w), (H, W), A = truth.frame_shape, truth.about["grid"], len(truth.action_names)
+    for episode in truth.episodes:
+        T = len(episode.actions)
+        expected = {
+            "frames": torch.empty(T + 1, px_h, px_w, dtype=torch.uint8),
+            "actions": torch.empty(T, dtype=torch.int64),
+            "changed": torch.empty(T + 1, truth.lags, H * W, dtype=torch.uint8),
+        }
+        check_fits(vars(episode), expected)
+        if not T or not 0 <= int(episode.actions.min()) <= int(episode.actions.max()) < A:
+            raise ValueError("its actions are not among those it names")

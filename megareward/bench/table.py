@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from megareward.errors import UsageError
+
 HEAD = ("game", "method", "envs", "groups", "cells", "features", "emulator", "training", "ratio", "GPU MiB", "record")
 
 
@@ -20,6 +22,10 @@ def records_in(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def markdown(folder: Path) -> str:
     """Frames per second; a dash where a record does not say."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"{folder} is no folder; name one that holds records, as `megareward bench train --json` writes."
+        )
     rows = [HEAD, ("---",) * len(HEAD)]
     for file, record in records_in(folder):
         memory = record.get("peak_gpu_mib")

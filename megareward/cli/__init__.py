@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from megareward.errors import RunError, UsageError, suggestion
+from megareward.errors import RunError, TerminatedError, UsageError, suggestion
 
 USAGE = """usage: megareward COMMAND ...
 
@@ -55,7 +55,7 @@ COMMANDS = {
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: the user stopped it."""
+    """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: Ctrl-C. 143: SIGTERM."""
     words = list(sys.argv[1:] if words is None else words)
     # Before torch is loaded: its threads sleep while they wait. Spinning, they slow small networks down tenfold as
     # soon as anything else wants the cores.
@@ -75,20 +75,32 @@ def main(words: list[str] | None = None) -> int:
             raise UsageError(f"There is no command '{words[0]}'.{suggestion(words[0], COMMANDS)} See --help.")
         status: int = importlib.import_module(COMMANDS[words[0]]).command(words[1:])
         return status
-    except KeyboardInterrupt:
-        return 130
+    except KeyboardInterrupt as stopped:
+        return 143 if isinstance(stopped, TerminatedError) else 130
     except BrokenPipeError:
         return 1
     except Exception as failure:  # the last line of defence: a sentence for the user, the traceback on request
         if debug:
             traceback.print_exc()
-        text = str(failure)
-        if not isinstance(failure, UsageError | RunError):
-            kind = type(failure).__name__
-            text = f"{kind}: {text}" if isinstance(failure, OSError) else f"internal error, {kind}: {text}"
-            text += "" if debug else " (run again with --debug to see where)"
-        print(f"megareward: {text}", file=sys.stderr)
+        print(f"megareward: {explanation(failure, debug)}", file=sys.stderr)
         return 2 if isinstance(failure, UsageError) else 1
+
+
+NO_MEMORY = ("t allocate memory", "multiplication overflow", "size calculation overflowed")
+"""In what torch says of tensors that are too large."""
+
+
+def explanation(failure: Exception, debug: bool) -> str:
+    """One sentence. Only what we did not think of is called an internal error."""
+    text, kind = str(failure), type(failure).__name__
+    if isinstance(failure, UsageError | RunError):
+        return text
+    if isinstance(failure, MemoryError) or kind == "OutOfMemoryError" or any(words in text for words in NO_MEMORY):
+        return "There is not enough memory for this; use fewer environments, shorter rollouts or smaller sizes."
+    if isinstance(failure, OSError) and failure.filename is not None:
+        return f"Cannot use {failure.filename} ({failure.strerror}); put it right or name another place."
+    text = f"{kind}: {text}" if isinstance(failure, OSError) else f"internal error, {kind}: {text}"
+    return text if debug else f"{text} (run again with --debug to see where)"
 
 
 def run() -> None:

@@ -7,9 +7,10 @@ from typing import Literal
 
 import tyro
 
-from megareward.cli.parsing import Device, parse, warn
-from megareward.errors import UsageError
+from megareward.cli.parsing import Device, parse
+from megareward.errors import UsageError, warn
 from megareward.progress import Bar
+from megareward.runs.durable import save_file
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class AuditArgs:
     processes: int = 0
     """Worker processes that branch Atari games; 0 is one per core."""
     json: Path | None = None
-    """Write all scores into this file too. (Each run's own are in its folder, audit-POLICY.json.)"""
+    """Write all scores into this file too."""
+    out: Path | None = None
+    """Folder of audit-POLICY.json; of several runs, of a folder by each run's name. [default: the run's own]"""
     device: Device = "auto"
     """Where the control models run."""
 
@@ -52,7 +55,7 @@ def command(words: list[str]) -> int:
         raise UsageError("--maps are scored on random play, which is the same for all; leave --policy trained out.")
     from megareward.audit.outside import audit_maps
     from megareward.audit.record import Plan
-    from megareward.audit.run_audit import audit_run
+    from megareward.audit.run_audit import audit_run, save_audit
     from megareward.audit.table import table
     from megareward.training.run import pick_device
 
@@ -84,8 +87,10 @@ def command(words: list[str]) -> int:
             progress=Bar("steps branched"),
         )
         warn(f"Truth: {records[-1]['truth']}, checksum {records[-1]['checksum']['verdict']}.")
-    print(table(records))
+    print(table(records), flush=True)
     if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(records, indent=1) + "\n")
+        save_file(args.json, (json.dumps(records, indent=1) + "\n").encode())
+    for run, record in zip(args.runs, records, strict=False):  # those of --maps have no run
+        elsewhere = args.out and (args.out / record["run"] if len(args.runs) > 1 else args.out)
+        save_audit(record, elsewhere or run)
     return 0

@@ -11,6 +11,7 @@ import tyro
 from megareward.bench.settings import bench_config
 from megareward.cli.parsing import Device, option, parse
 from megareward.errors import UsageError, suggestion
+from megareward.runs.durable import save_file
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class EmulatorArgs:
 
 
 def emulator(words: list[str]) -> None:
-    args: EmulatorArgs = parse(EmulatorArgs, words, "bench emulator")
+    args: EmulatorArgs = parse_sizes(EmulatorArgs, words, "bench emulator")
     from megareward.bench.emulator import sweep_emulator
     from megareward.training.run import pick_device
 
@@ -74,7 +75,7 @@ class TrainArgs:
 
 
 def train(words: list[str]) -> None:
-    args: TrainArgs = parse(TrainArgs, words, "bench train")
+    args: TrainArgs = parse_sizes(TrainArgs, words, "bench train")
     config = bench_config(
         args.method,
         args.game,
@@ -118,7 +119,7 @@ class GrowthArgs:
 
 
 def growth(words: list[str]) -> None:
-    args: GrowthArgs = parse(GrowthArgs, words, "bench growth")
+    args: GrowthArgs = parse_sizes(GrowthArgs, words, "bench growth")
     config = bench_config(
         args.method,
         args.game,
@@ -143,7 +144,7 @@ def growth(words: list[str]) -> None:
 class ControlArgs:
     """Microseconds per transition of the control models: the paper's plain form and ours, side by side in one run."""
 
-    device: str = "cpu"
+    device: Device = "cpu"
     batch: tyro.conf.UseAppendAction[tuple[int, ...]] = ()
     """Transitions per gradient step; may be given several times. [default: 256 and 1024 on a GPU, 16 on a CPU]"""
     envs: int | None = None
@@ -164,16 +165,17 @@ class ControlArgs:
 
 def control(words: list[str]) -> None:
     defaults = ControlArgs(profile=option(words, "device", "cpu").startswith("cuda"))
-    args: ControlArgs = parse(ControlArgs, words, "bench control", default=defaults)
+    args: ControlArgs = parse_sizes(ControlArgs, words, "bench control", default=defaults)
     import torch
 
     from megareward.bench.control import bench_control
     from megareward.bench.control_variants import VARIANTS
+    from megareward.training.run import pick_device
 
     if args.threads:
         torch.set_num_threads(args.threads)
     record = bench_control(
-        args.device,
+        pick_device(args.device),
         args.batch,
         args.envs,
         tuple(VARIANTS) if args.variants == "all" else tuple(name for name in args.variants.split(",") if name),
@@ -200,7 +202,7 @@ class WrapperArgs:
 
 
 def wrapper(words: list[str]) -> None:
-    args: WrapperArgs = parse(WrapperArgs, words, "bench wrapper")
+    args: WrapperArgs = parse_sizes(WrapperArgs, words, "bench wrapper")
     from megareward.bench.wrapper import measure_wrapper
     from megareward.training.run import pick_device
 
@@ -219,17 +221,40 @@ class TableArgs:
 
 
 def table(words: list[str]) -> None:
-    args: TableArgs = parse(TableArgs, words, "bench table")
+    args: TableArgs = parse_sizes(TableArgs, words, "bench table")
     from megareward.bench.table import markdown
 
     print(markdown(args.folder))
 
 
+def parse_sizes(kind: Any, words: list[str], command: str, default: Any = None) -> Any:
+    """Parse, and refuse sizes that cannot be measured before anything is built."""
+    args = parse(kind, words, command, default)
+    for name, (low, high) in LIMITS.items():
+        given = getattr(args, name, None)
+        for value in given if isinstance(given, tuple) else () if given is None else (given,):
+            if not low <= value <= high:
+                raise UsageError(f"--{name.replace('_', '-')} is {value}; it must lie between {low:g} and {high:g}.")
+    return args
+
+
 def write_json(path: Path | None, record: Any) -> None:
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        save_file(path, (json.dumps(record, indent=1) + "\n").encode())
 
+
+LIMITS = {
+    "n_envs": (1, 65_536),
+    "envs": (1, 65_536),
+    "batch": (2, 65_536),
+    "threads": (0, 1024),
+    "groups": (1, 1024),
+    "grids": (1, 84),
+    "features": (1, 65_536),
+    "seconds": (0.001, 86_400),
+    "budget": (0, 86_400),
+}
+"""The least and the most of every size, by the option's name."""
 
 BENCHES: dict[str, Callable[[list[str]], None]] = {
     "emulator": emulator,
@@ -241,7 +266,22 @@ BENCHES: dict[str, Callable[[list[str]], None]] = {
 }
 
 
+USAGE = """usage: megareward bench WHAT [OPTIONS]
+
+emulator   frames per second of the environments alone
+train      frames per second of training beside those of the emulator
+growth     what more environments, finer grids and larger networks cost
+control    microseconds per transition of the control models
+wrapper    overhead of the Gymnasium wrapper
+table      all records of a folder as one table
+
+`megareward bench WHAT --help` explains one."""
+
+
 def command(words: list[str]) -> int:
+    if words and words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
     if not words or words[0] not in BENCHES:
         what = f"There is no benchmark '{words[0]}'.{suggestion(words[0], BENCHES)} " if words else ""
         raise UsageError(f"{what}`megareward bench WHAT ...` measures: {', '.join(BENCHES)}.")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse, warn
+from megareward.cli.parsing import Device, parse
+from megareward.errors import warn
 from megareward.progress import Bar
 from megareward.quantities import count
 
@@ -22,11 +23,13 @@ class EvalArgs:
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
     device: Device = "auto"
+    out: Path | None = None
+    """Append the scores to this file. [default: eval.jsonl in the run's folder]"""
 
 
 def command(words: list[str]) -> int:
     args: EvalArgs = parse(EvalArgs, words, "eval")
-    from megareward.training.evaluate import evaluate_run
+    from megareward.training.evaluate import evaluate_run, save_evaluation
     from megareward.training.run import pick_device
 
     result = evaluate_run(
@@ -42,7 +45,8 @@ def command(words: list[str]) -> int:
     cut = f", {result.cut} of them cut by the time limit" if result.cut else ""
     print(
         f"{result.mean:.4g} +- {result.standard_error:.2g} (mean and standard error of {len(result.scores)} games, "
-        f"from {low:g} to {high:g}{cut}) at {count(result.frames)} frames of training"
+        f"from {low:g} to {high:g}{cut}) at {count(result.frames)} frames of training",
+        flush=True,
     )
     if best := result.best_skill:
         skill, mean, games = best
@@ -50,4 +54,5 @@ def command(words: list[str]) -> int:
             f"Beside it, not the score: the best of the skills, chosen after the fact, is {skill} with {mean:.4g} "
             f"(mean of {games} games)"
         )
+    save_evaluation(result, args.out or args.run / "eval.jsonl")
     return 0

@@ -8,6 +8,7 @@ import tyro
 from megareward.cli.parsing import parse
 from megareward.cli.play_options import PlayOptions
 from megareward.errors import UsageError, suggestion
+from megareward.runs.durable import check_place
 
 USAGE = """usage: megareward figure NAME [OPTIONS]
 
@@ -49,8 +50,9 @@ def draw_case_study(words: list[str]) -> list[Path]:
     args: CaseStudyArgs = parse(CaseStudyArgs, words, "figure case-study")
     from megareward.viewer.figure import case_study
 
-    recording = args.recording(args.run)
     out = args.out or args.run / "case-study"
+    check_place(out.with_suffix(".png"))
+    recording = args.recording(args.run)
     return case_study(recording, out, columns=args.columns, every=args.every, start=args.start)
 
 

@@ -54,7 +54,3 @@ def option(words: list[str], name: str, default: str) -> str:
         if word.startswith(f"--{name}="):
             return word.split("=", 1)[1]
     return default
-
-
-def warn(text: str) -> None:
-    print(text, file=sys.stderr)

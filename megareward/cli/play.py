@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from megareward.cli.parsing import parse, warn
+from megareward.cli.parsing import parse
+from megareward.errors import warn
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset
 
@@ -27,7 +28,6 @@ def command(words: list[str]) -> int:
     import numpy as np
 
     from megareward.analysis.describe import describe_run, draw_curve
-    from megareward.runs.folder import free_name
     from megareward.training.evaluate import play
     from megareward.training.run import pick_device, start
     from megareward.viewer.figure import case_study
@@ -43,7 +43,7 @@ def command(words: list[str]) -> int:
         f"Random play on {GAME} scores {random_score:.2f}. Training an agent by mega-reward, the score hidden from it; "
         "Ctrl-C stops and saves."
     )
-    run = start(config, free_name(Path("runs") / "play")).path
+    run = start(config, Path("runs") / "play", numbered=True).path
     draw_curve(run, run / "curve.png", random_score)
     recording = record_run(run, 300, device=device)
     case_study(recording, run / "control.png")

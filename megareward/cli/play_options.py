@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from megareward.cli.parsing import Device, warn
+from megareward.cli.parsing import Device
+from megareward.errors import warn
 from megareward.progress import Bar
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse, warn
+from megareward.cli.parsing import Device, parse
+from megareward.errors import warn
 from megareward.progress import Bar
+from megareward.runs.durable import save_file
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,7 @@ def command(words: list[str]) -> int:
         warn=warn,
         progress=Bar("steps played"),
     )
-    print(table(result))
+    print(table(result), flush=True)
     if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(result, indent=1) + "\n")
+        save_file(args.json, (json.dumps(result, indent=1) + "\n").encode())
     return 0

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse, warn
+from megareward.cli.parsing import Device, parse
+from megareward.errors import warn
 from megareward.progress import Bar
+from megareward.runs.durable import check_place
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ def command(words: list[str]) -> int:
 
         for run in args.runs:
             if not (run / PAGE).exists():
+                check_place(run / PAGE)
                 device = pick_device(args.device)
                 write_watch(record(run, steps=args.steps, device=device, warn=warn, progress=Bar("steps played")), run)
     print(f"Wrote {write_report(args.runs, args.out)}.")

@@ -78,12 +78,11 @@ def command(words: list[str]) -> int:
     args = parse_args(words)
     config = args.config()
 
-    from megareward.runs.folder import free_name
     from megareward.runs.logs import shown_method
     from megareward.training.run import start
 
-    out = args.out or free_name(Path("runs") / f"{config.game}-{shown_method(to_dict(config))}-s{config.seed}")
-    folder = start(config, out, **args.keywords())
+    out = args.out or Path("runs") / f"{config.game}-{shown_method(to_dict(config))}-s{config.seed}"
+    folder = start(config, out, numbered=args.out is None, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)
     return 0

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse, warn
+from megareward.cli.parsing import parse
 from megareward.cli.play_options import PlayOptions
+from megareward.errors import warn
 from megareward.progress import Bar
+from megareward.runs.durable import check_place
 
 LARGE = 25
 """Megabytes of a page that 10,000 steps of a usual game never reach; a screen full of noise does."""
@@ -35,9 +37,11 @@ class WatchArgs(PlayOptions):
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
     from megareward.viewer.figure import best_moment
+    from megareward.viewer.report import PAGE
     from megareward.viewer.video import check_video, write_video
     from megareward.viewer.watch import write_watch
 
+    check_place(args.out or args.run / PAGE)
     for video in args.video:
         check_video(video)
     recording = args.recording(args.run)

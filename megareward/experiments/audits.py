@@ -1,11 +1,11 @@
 """Audit the runs of an experiment and keep the scores of their control maps in the records."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from megareward.audit.run_audit import audit_run
+from megareward.audit.run_audit import audit_run, save_audit
+from megareward.errors import warn
 from megareward.experiments.plans import Cell
 from megareward.experiments.runner import record_of, record_path
 from megareward.progress import Bar
@@ -29,9 +29,10 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
             runs / cell.name,
             cache=runs / "audit-truth",
             device=pick_device("auto"),
-            warn=lambda text: print(text, file=sys.stderr),
+            warn=warn,
             progress=Bar("steps branched"),
         )
+        save_audit(found, runs / cell.name)
         replace(record, audit=found).write(record_path(results, cell))
         scores = found["scores"]
         say(

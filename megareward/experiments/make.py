@@ -7,6 +7,7 @@ from megareward.errors import UsageError
 from megareward.experiments.plans import Cell, Device, Experiment, matching
 from megareward.experiments.runner import is_done, run_all
 from megareward.experiments.table import markdown
+from megareward.runs.durable import save_file
 
 
 def make_experiment(
@@ -45,6 +46,7 @@ def make_experiment(
             for cell in audit_all(chosen, runs, results):
                 print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
     text = markdown(experiment, cells, results)
-    (results / "table.md").write_text(text)
-    print(f"\n{text}\nWrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
+    print(f"\n{text}\n")
+    save_file(results / "table.md", text.encode())
+    print(f"Wrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
     return failed

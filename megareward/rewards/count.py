@@ -12,7 +12,7 @@ from megareward.rewards.interface import RewardTerm
 from megareward.rewards.networks import in_parts
 from megareward.rewards.settings import CountConfig
 from megareward.rollout import Recorded
-from megareward.state import part
+from megareward.state import packed, part, unpacked_into
 from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor, UInt8
 from megareward.world import World
@@ -22,7 +22,7 @@ ROWS, COLUMNS, LEVELS = 8, 11, 8
 HASHED_SIDE = 42
 """Pixels of the side of the frame that SimHash reads; smaller frames are read as they are."""
 BUCKET_BITS = 22
-"""SimHash counts in 2^22 buckets: 16 MiB, whatever happens."""
+"""SimHash counts in 2^22 buckets: 16 MiB of memory, whatever happens; a checkpoint holds those that were seen."""
 MULTIPLIER = -7046029254386353131
 """2^64 / golden ratio, as a signed number: multiplying by it spreads codes over the high bits (Knuth)."""
 
@@ -57,10 +57,10 @@ class Counting:
         return {"frames": self.seen, "codes": (self.counts > 0).sum()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        return {"counts": self.counts.clone(), "seen": self.seen.clone()}
+        return packed(self.counts) | {"seen": self.seen.clone()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.counts.copy_(state["counts"])
+        unpacked_into(self.counts, state)
         self.seen = state["seen"].to(self.device)
 
 

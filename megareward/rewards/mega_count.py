@@ -12,7 +12,7 @@ import torch
 from megareward.rewards.interface import RewardTerm
 from megareward.rewards.settings import MegaConfig
 from megareward.rollout import Recorded
-from megareward.state import State
+from megareward.state import State, packed, unpacked_into
 from megareward.types import Float, Int, Tensor
 from megareward.world import World
 
@@ -45,10 +45,10 @@ class CountedMaps:
         return {"patterns": (self.visits > 0).sum()}
 
     def state_dict(self) -> State:
-        return {"visits": self.visits.clone()}
+        return packed(self.visits)
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        self.visits.copy_(state["visits"])
+        unpacked_into(self.visits, {"counts": state["visits"]} if "visits" in state else state)
 
 
 def build(config: MegaConfig, world: World) -> list[RewardTerm]:

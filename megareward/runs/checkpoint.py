@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import safetensors
 import safetensors.torch
 
 from megareward.errors import RunError
@@ -42,21 +43,29 @@ def save_checkpoint(folder: Path, frames: int, tensors: dict[str, Tensor], state
     for name, data in {**files, "manifest.json": json.dumps(manifest, indent=1).encode()}.items():
         write_synced(scratch / name, data)
     sync_folder(scratch)
-    if final.exists():  # the same moment saved twice, as on Ctrl-C right after a checkpoint
-        shutil.rmtree(final)
+    _remove(final)  # the same moment saved twice, as on Ctrl-C right after a checkpoint
     os.rename(scratch, final)
     sync_folder(folder)
     for old in list_checkpoints(folder)[:-KEEP]:
-        shutil.rmtree(old)
+        _remove(old)
     return final
 
 
-def load_newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, dict[str, Tensor], dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud."""
+Tensors = dict[str, Tensor]
+Accept = Callable[[Path, Tensors, dict[str, Any]], None]
+
+
+def load_newest(
+    folder: Path, warn: Callable[[str], None], accept: Accept = lambda path, tensors, state: None
+) -> tuple[Path, Tensors, dict[str, Any]] | None:
+    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud;
+    `accept` may find one to be so by raising `DamagedError`."""
     saved = list_checkpoints(folder)
     for path in reversed(saved):
         try:
-            return path, *read_checkpoint(path)
+            tensors, state = read_checkpoint(path)
+            accept(path, tensors, state)
+            return path, tensors, state
         except DamagedError as damage:
             warn(f"Checkpoint {path.name} is damaged ({damage}); falling back to the one before.")
     if saved:
@@ -64,30 +73,61 @@ def load_newest(folder: Path, warn: Callable[[str], None]) -> tuple[Path, dict[s
     return None
 
 
+def newest_state(folder: Path) -> dict[str, Any]:
+    """What the newest state.json that can be read says, without a look at the tensors or at its hash."""
+    for path in reversed(list_checkpoints(folder)):
+        try:
+            return _json(path / "state.json", _read(path / "state.json"))
+        except DamagedError:
+            continue
+    return {}
+
+
 class DamagedError(Exception):
     """A checkpoint is not what was written."""
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    try:
-        manifest = json.loads((path / "manifest.json").read_bytes())
-        data = {name: (path / name).read_bytes() for name in ("tensors.safetensors", "state.json")}
-    except FileNotFoundError as missing:
-        raise DamagedError(f"{Path(missing.filename).name} is missing") from missing
-    except ValueError as broken:
-        raise DamagedError("manifest.json is not JSON") from broken
+    """Its tensors and its state, or `DamagedError`."""
+    if path.is_symlink():
+        raise DamagedError("it is a link")
+    manifest = _json(path / "manifest.json", _read(path / "manifest.json"))
+    data = {name: _read(path / name) for name in ("tensors.safetensors", "state.json")}
     for name, content in data.items():
-        if not isinstance(manifest, dict) or hashlib.sha256(content).hexdigest() != manifest.get(name):
+        if hashlib.sha256(content).hexdigest() != manifest.get(name):
             raise DamagedError(f"{name} does not match its hash")
-    tensors, state = safetensors.torch.load(data["tensors.safetensors"]), json.loads(data["state.json"])
+    state = _json(path / "state.json", data["state.json"])
+    try:
+        tensors = safetensors.torch.load(data["tensors.safetensors"])
+    except (safetensors.SafetensorError, ValueError, KeyError) as broken:
+        raise DamagedError(f"tensors.safetensors cannot be read: {broken}") from broken
     if "format" not in state:
         tensors = {f"observer.{name}" if name.startswith("control.") else name: t for name, t in tensors.items()}
     return tensors, state
 
 
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError as missing:
+        raise DamagedError(f"{file.name} is missing") from missing
+    except OSError as why:
+        raise DamagedError(f"{file.name} cannot be read: {why.strerror}") from why
+
+
+def _json(file: Path, content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as broken:
+        raise DamagedError(f"{file.name} is not JSON") from broken
+    if not isinstance(value, dict):
+        raise DamagedError(f"{file.name} is not what was written")
+    return value
+
+
 def list_checkpoints(folder: Path) -> list[Path]:
-    """Oldest first; scratch folders of interrupted writes are not checkpoints."""
-    return sorted(p for p in folder.glob("[0-9]*") if p.is_dir()) if folder.is_dir() else []
+    """Oldest first, whole or not; scratch folders of interrupted writes are not checkpoints."""
+    return sorted(p for p in folder.glob("[0-9]*") if p.name.isdecimal()) if folder.is_dir() else []
 
 
 def forget_newer(path: Path) -> None:
@@ -95,9 +135,17 @@ def forget_newer(path: Path) -> None:
     kept, it would count as one of the last two."""
     for newer in list_checkpoints(path.parent):
         if newer > path:
-            shutil.rmtree(newer)
+            _remove(newer)
 
 
 def clear_scratch(folder: Path) -> None:
     for leftover in folder.glob(f"{_SCRATCH}*"):
-        shutil.rmtree(leftover)
+        _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """A checkpoint, or whatever has taken its place; where that is a link, the link alone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

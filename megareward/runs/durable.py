@@ -1,12 +1,24 @@
-"""Files that are on the disk when we say so."""
+"""Files that are on the disk when we say so, whole or not at all, and where we say: a link in their place is never
+followed, so that a run from elsewhere cannot make us write into other files."""
 
 import errno
+import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from megareward.errors import RunError, UsageError
+
+
+def no_links(path: str, flags: int) -> int:
+    """For `open(..., opener=no_links)`."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
+    with open(path, "wb", opener=no_links) as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -14,13 +26,28 @@ def write_synced(path: Path, data: bytes) -> None:
 
 def replace_synced(path: Path, data: bytes) -> None:
     """The file has its new content or its old one, whatever happens meanwhile."""
-    scratch = path.with_name(f".writing-{path.name}.{os.getpid()}")
-    try:
+    with replacing(path) as scratch:
         write_synced(scratch, data)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A place to write to, which takes the place of the file when all went well."""
+    scratch = path.with_name(f".writing-{os.getpid()}-{path.name}")
+    try:
+        yield scratch
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
-    sync_folder(path.parent)
+
+
+def append_line(path: Path, row: dict[str, Any]) -> None:
+    """One more line of JSON, after dropping a last line that a kill or a full disk left unfinished."""
+    with open(path, "a+b", opener=no_links) as file:
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.write(json.dumps(row).encode() + b"\n")
 
 
 def sync_folder(folder: Path) -> None:
@@ -29,6 +56,44 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# What a command writes when its work is done -------------------------------------------------------------------------
+
+
+def save_file(path: Path, data: bytes) -> Path:
+    """A result, for which folders are made as needed. Where it cannot be written, a sentence says why."""
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
+            path.write_bytes(data)
+        else:
+            refuse_link(path)
+            replace_synced(path, data)
+    return path
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """A place that cannot be written is a failure in one sentence."""
+    try:
+        yield
+    except OSError as why:
+        refuse_link(path)
+        raise RunError(f"Cannot write {path} ({why.strerror}); name another place, as with --out.") from why
+
+
+def check_place(path: Path) -> None:
+    """Refuse before the work what would fail after it."""
+    refuse_link(path)
+    folder = next(place for place in (path.absolute().parent, *path.absolute().parents) if place.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path} cannot be written; name another place, as with --out.")
+
+
+def refuse_link(path: Path) -> None:
+    if path.is_symlink() and (path.is_file() or not path.exists()):
+        raise UsageError(f"{path} is a link, which is not followed; remove it or name the file itself.")
 
 
 def disk_is_full(why: OSError) -> bool:

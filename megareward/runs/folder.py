@@ -1,17 +1,29 @@
 """The folder of a run: config.json, metrics.jsonl, scores.jsonl, processes.jsonl, checkpoints/, tensorboard/."""
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from megareward.errors import RunError, UsageError
-from megareward.runs.durable import disk_is_full, sync_folder, write_synced
+from megareward.errors import RunError, UsageError, warn
+from megareward.runs.durable import append_line, disk_is_full, no_links, sync_folder, write_synced
 
 LOGS = ("metrics.jsonl", "scores.jsonl")
+WRITTEN = (*LOGS, "processes.jsonl", "checkpoints", "tensorboard")
+"""What training writes into."""
+
+
+class ExistsError(UsageError):
+    """There is something in the place of a new run."""
+
+    def __init__(self, path: Path) -> None:
+        remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
+        super().__init__(f"{path} exists already: {remedy}; or choose another --out.")
 
 
 class RunFolder:
@@ -22,12 +34,18 @@ class RunFolder:
         self._lock: int | None = None
 
     @classmethod
-    def create(cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None) -> "RunFolder":
+    def create(
+        cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None, numbered: bool = False
+    ) -> "RunFolder":
         """A new run. The folder appears with its config.json (the `record`) and other first files inside or not at all;
-        an existing one is never touched."""
+        an existing one is never touched. `numbered`: if it exists, another name is taken (see `free_name`)."""
+        while numbered:
+            try:
+                return cls.create(free_name(path), record, files)
+            except ExistsError:  # another process was faster
+                continue
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
-            raise UsageError(f"{path} exists already: {remedy}; or choose another --out.")
+            raise ExistsError(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -40,6 +58,8 @@ class RunFolder:
             os.rename(scratch, path)
         except OSError as why:
             shutil.rmtree(scratch, ignore_errors=True)
+            if why.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise ExistsError(path) from why
             raise _cannot_create(path, why) from why
         sync_folder(path.parent)
         return cls(path)
@@ -60,27 +80,37 @@ class RunFolder:
     def record(self) -> dict[str, Any]:
         source = self.path / "config.json"
         try:
-            record = json.loads(source.read_text())
-        except ValueError as broken:
+            record = json.loads(source.read_bytes())
+        except (ValueError, RecursionError) as broken:
             raise RunError(f"{source} is not valid JSON ({broken}); the run cannot be read.") from broken
         if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
             raise UsageError(
                 f"{source} holds no configuration of a run; give the folder that `megareward train` wrote."
             )
-        return record
+        provenance = record.get("provenance")
+        return record | {"provenance": provenance if isinstance(provenance, dict) else {}}
 
-    def rows(self, log: str) -> list[dict[str, Any]]:
-        """All lines of a log. A last line cut short by a kill is left out."""
+    def rows(self, log: str, warn: Callable[[str], None] = warn) -> list[dict[str, Any]]:
+        """All lines of a log. A last line cut short by a kill is left out; damaged lines are left out aloud."""
         path = self.path / log
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")[:-1]
-        return [json.loads(line) for line in lines]
+        rows = [_row(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        whole = [row for row in rows if row is not None and IS_WHOLE.get(log, bool)(row)]
+        if damaged := len(rows) - len(whole):
+            warn(f"{path} has {damaged} damaged of {len(rows)} lines, which are left out.")
+        return whole
 
     # Working ---------------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """One process at a time; the lock vanishes with the process, however it dies."""
+        """One process at a time; the lock vanishes with the process, however it dies. A run writes into its own folder
+        only, so a link in the place of anything that it writes is refused."""
+        for name in WRITTEN:
+            if (self.path / name).is_symlink():
+                raise UsageError(
+                    f"{self.path / name} is a link, which is not followed; put what it names in its place."
+                )
         self._lock = os.open(self.path, os.O_RDONLY)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -98,11 +128,7 @@ class RunFolder:
         self.append("processes.jsonl", {"from_frames": frames, "provenance": provenance})
 
     def append(self, log: str, row: dict[str, Any]) -> None:
-        """One more line, after dropping a last line that a kill or a full disk left unfinished."""
-        with open(self.path / log, "a+b") as file:
-            file.seek(0)
-            file.truncate(file.read().rfind(b"\n") + 1)
-            file.write(json.dumps(row).encode() + b"\n")
+        append_line(self.path / log, row)
 
     def log_sizes(self) -> dict[str, int]:
         """Bytes of each log, safely on disk: what a checkpoint remembers."""
@@ -110,17 +136,47 @@ class RunFolder:
         for log in LOGS:
             path = self.path / log
             if path.exists():
-                with open(path, "ab") as file:
+                with open(path, "ab", opener=no_links) as file:
                     os.fsync(file.fileno())
             sizes[log] = path.stat().st_size if path.exists() else 0
         return sizes
 
-    def cut_logs(self, sizes: dict[str, int]) -> None:
-        """Forget lines that were written after the checkpoint a run resumes from: they will be written again."""
+    def cut_logs(self, sizes: dict[str, int], warn: Callable[[str], None] = warn) -> None:
+        """Forget lines that were written after the checkpoint a run resumes from: they will be written again. A log
+        that has become shorter since ends with its last whole line."""
         for log in LOGS:
-            path = self.path / log
+            path, size, end = self.path / log, sizes.get(log, 0), 0
             if path.exists():
-                os.truncate(path, min(sizes.get(log, 0), path.stat().st_size))
+                with open(path, "r+b", opener=no_links) as file:
+                    end = file.read(size).rfind(b"\n") + 1
+                    file.truncate(end)
+            if end < size:
+                warn(f"{path} has lost {size - end} of its {size} bytes since the checkpoint; the run goes on without.")
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def is_number(value: Any) -> bool:
+    """One that can be drawn."""
+    return isinstance(value, int | float) and abs(value) < 1e38  # neither NaN nor more than a metric can be
+
+
+def _are_numbers(values: list[Any]) -> bool:
+    return len(values) > 0 and all(map(is_number, values))
+
+
+IS_WHOLE: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "metrics.jsonl": lambda row: all(map(is_number, row.values())) and row.get("frames", 0) > 0,
+    "scores.jsonl": lambda row: all(is_number(row.get(name)) for name in ("frames", "score")) and row["frames"] > 0,
+    "eval.jsonl": lambda row: isinstance(row.get("scores"), list) and _are_numbers(row["scores"]),
+}
+"""Whether a line of a log has what its readers need."""
 
 
 def _cannot_create(path: Path, why: OSError) -> UsageError | RunError:

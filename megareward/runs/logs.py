@@ -7,6 +7,9 @@ from typing import Any
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 
+NEEDED = {"game": str, "method": str, "seed": int, "frames": int, "env": dict, "reward": dict | None}
+"""Settings without which nothing can be said about a run."""
+
 
 @dataclass(frozen=True)
 class RunLogs:
@@ -24,8 +27,12 @@ class RunLogs:
     def read(cls, path: Path) -> "RunLogs":
         folder = RunFolder.open(path)
         about = folder.record()
-        logs = (folder.rows(f"{log}.jsonl") for log in ("scores", "metrics", "eval", "processes"))
-        return cls(path, about["config"], about["provenance"], *logs)
+        for name, kind in NEEDED.items():
+            if not isinstance(about["config"].get(name), kind):
+                raise UsageError(f"{path / 'config.json'} does not say '{name}'; put it back to read this run.")
+        scores, metrics = (sorted(folder.rows(f"{log}.jsonl"), key=_frames) for log in ("scores", "metrics"))
+        others = (folder.rows(f"{log}.jsonl") for log in ("eval", "processes"))
+        return cls(path, about["config"], about["provenance"], scores, metrics, *others)
 
     @property
     def game(self) -> str:
@@ -49,6 +56,11 @@ class RunLogs:
     def need_metrics(self) -> None:
         if not self.metrics:
             raise UsageError(f"{self.path} has no metrics yet; `megareward resume {self.path}` trains it first.")
+
+
+def _frames(row: dict[str, Any]) -> float:
+    """Readers count on the order of time, which a damaged number would break."""
+    return float(row["frames"])
 
 
 def shown_method(config: dict[str, Any]) -> str:

@@ -1,6 +1,8 @@
 """What a run is made of. A run is a pure function of this and of nothing else. Free of torch."""
 
 import dataclasses
+import sys
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +23,9 @@ CONFIG_VERSION = 2
 
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
 """Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
+
+MOST_SAMPLES = 2**24
+"""In a rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,11 @@ class TrainConfig:
         for name in ("n_envs", "rollout_steps"):
             if getattr(self, name) < 1:
                 raise UsageError(f"--{name.replace('_', '-')} is {getattr(self, name)}; it must be at least 1.")
+        if self.batch > MOST_SAMPLES:
+            raise UsageError(
+                f"--n-envs {self.n_envs} and --rollout-steps {self.rollout_steps} make {self.batch} samples in a "
+                f"rollout; choose fewer, at most {MOST_SAMPLES} in all."
+            )
         if self.warmup_steps < 0:
             raise UsageError(f"--warmup-steps is {self.warmup_steps}; it must be 0 or more.")
         if self.batch % self.ppo.minibatches:
@@ -208,6 +218,14 @@ def to_dict(config: Any) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{'ppo': {'clip': 0.1}} -> {'ppo.clip': 0.1}."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
     the control models' where none is trained, without the warm-up where there is none, and without the second stream
@@ -217,7 +235,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
     if "episodic" in config["reward"]:  # what holds, not who said it
-        exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config["episodic"])
+        exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
         del bears["episodic"]
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
@@ -232,7 +250,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are."""
-    if "n_envs" in config or "ppo" not in config:
+    if "n_envs" in config or not isinstance(config.get("ppo"), dict):
         return config
     reward = dict(config.get("reward") or {})
     if isinstance(reward.get("episodic"), bool):  # each method had a rule of its own
@@ -251,10 +269,12 @@ def create_run(
     provenance: dict[str, Any],
     start: dict[str, Any] | None = None,
     files: dict[str, bytes] | None = None,
+    numbered: bool = False,
 ) -> RunFolder:
-    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json."""
+    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json.
+    `numbered`: of the first free name."""
     record = {"config_version": CONFIG_VERSION, "config": to_dict(config), "provenance": provenance}
-    return RunFolder.create(path, record | ({"start": start} if start else {}), files)
+    return RunFolder.create(path, record | ({"start": start} if start else {}), files, numbered)
 
 
 def read_config(folder: RunFolder, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
@@ -299,10 +319,31 @@ def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type
         kind = classes.get(name, hints[name])
         if dataclasses.is_dataclass(kind) and isinstance(kind, type):
             value = _build(kind, value, source, {}, warn)
+        elif not _is_of(value, kind):
+            shown = getattr(kind, "__name__", None) if isinstance(kind, type) else str(kind).replace("typing.", "")
+            raise UsageError(
+                f"{source} has {value!r} for '{name}' of {cls.__name__}, which is no {shown}; put it right."
+            )
         elif typing.get_origin(kind) is tuple:  # JSON knows lists only
             value = tuple(value)
         values[name] = value
-    try:
-        return cls(**values)
-    except TypeError as why:
-        raise UsageError(f"{source} has a value of the wrong kind in {cls.__name__} ({why}).") from why
+    return cls(**values)
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Whether a value from JSON is of the kind that a field declares."""
+    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str) and value in parts
+    if origin in (typing.Union, types.UnionType):
+        return any(_is_of(value, part) for part in parts)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            return False
+        each = [parts[0]] * len(value) if parts[1:] == (...,) else parts
+        return len(value) == len(each) and all(map(_is_of, value, each))
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**48  # more counts nothing
+    return kind is Any or isinstance(value, kind)

@@ -1,9 +1,11 @@
 """Play whole games with a trained policy and report the raw scores."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,12 +14,13 @@ from megareward.envs.interface import Step
 from megareward.errors import UsageError
 from megareward.ppo.agent import Agent, RandomAgent
 from megareward.reward_stream import RewardStream
-from megareward.runs.checkpoint import load_newest
+from megareward.runs.checkpoint import DamagedError, load_newest, newest_state
+from megareward.runs.durable import append_line, explained
 from megareward.runs.folder import RunFolder
-from megareward.state import part
+from megareward.state import MismatchError, check_fits, part
 from megareward.training.clock import Clock
 from megareward.training.collect import Collector
-from megareward.training.config import TrainConfig, read_config
+from megareward.training.config import NO_BEARING, TrainConfig, flat, read_config, upgraded
 from megareward.training.parts import make_agent, make_game, make_observers, make_rollout, world_of
 from megareward.training.score_book import Episode
 from megareward.types import Int, Tensor
@@ -77,7 +80,7 @@ def evaluate_run(
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Evaluation:
-    """Play with the newest checkpoint of a run, under the run's own protocol; append the scores to eval.jsonl."""
+    """Play with the newest checkpoint of a run, under the run's own protocol."""
     if episodes < 1:
         raise UsageError(f"--episodes is {episodes}; it must be at least 1.")
     if not 0 <= seed < 2**31:
@@ -87,19 +90,53 @@ def evaluate_run(
     learnt, frames = newest_tensors(folder, warn)
     games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
     skills = [game.skill for game in games if game.skill is not None]
-    result = Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games), skills)
+    return Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games), skills)
+
+
+def save_evaluation(result: Evaluation, file: Path) -> None:
+    """Append it to a log such as eval.jsonl in the run's folder, which reports and records read."""
     entries = dataclasses.asdict(result)
-    folder.append("eval.jsonl", entries if skills else {k: v for k, v in entries.items() if k != "skills"})
-    return result
+    with explained(file):
+        append_line(file, entries if result.skills else {k: v for k, v in entries.items() if k != "skills"})
 
 
 def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
-    """All tensors of the newest whole checkpoint, and the frames it was trained for."""
-    found = load_newest(folder.checkpoints, warn)
+    """All tensors of the newest whole checkpoint, and the frames it was trained for. Settings that were changed since
+    are named."""
+
+    def accept(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        if state.get("frames") != int(path.name):
+            raise DamagedError("state.json is not what was written")
+        try:
+            check_fits(tensors, {})
+        except MismatchError as mismatch:
+            raise DamagedError(str(mismatch)) from mismatch
+
+    found = load_newest(folder.checkpoints, warn, accept)
+    for name, (was, now) in other_settings(folder).items():
+        warn(f"{folder.path / 'config.json'} says {name} {now!r}, but the checkpoint was made with {was!r}.")
     if found is None:
         raise UsageError(f"{folder.path} has no checkpoint yet; `megareward resume {folder.path}` trains it first.")
     _, tensors, state = found
     return tensors, state["frames"]
+
+
+def other_settings(folder: RunFolder) -> dict[str, tuple[Any, Any]]:
+    """What config.json says otherwise than the newest checkpoint, as (there, here) by dotted name. Fields that one of
+    the two does not have are of another version and do not count."""
+    saved, here = newest_state(folder.checkpoints).get("config"), folder.record()["config"]
+    saved, here = (flat(upgraded(config)) if isinstance(config, dict) else {} for config in (saved, here))
+    names = [name for name in saved if name in here and name not in NO_BEARING]
+    return {name: (saved[name], here[name]) for name in names if saved[name] != here[name]}
+
+
+@contextmanager
+def mismatch_explained() -> Iterator[None]:
+    """Tensors that do not fit what config.json describes are refused in one sentence."""
+    try:
+        yield
+    except (RuntimeError, KeyError, TypeError) as mismatch:
+        raise UsageError(f"The checkpoint does not fit the run's config.json: {mismatch}") from mismatch
 
 
 class Player:
@@ -126,14 +163,16 @@ class Player:
             config, env, world, names=names if learnt else (), learns=False, with_relation=with_relation
         )
         weights = part(learnt or {}, "policy")
-        n_streams = len(weights["value_head.weight"]) if weights else 1
-        self.rollout = make_rollout(config, world, self.observers, 1, n_streams)
-        agent: Agent = RandomAgent(world, n_streams)
-        if weights and not random:
-            agent = make_agent(config, world, self.rollout, [RewardStream(f"{i}") for i in range(n_streams)], generator)
-            agent.load_policy(weights)
-        for name, observer in self.observers.items():
-            observer.load_state_dict(part(learnt or {}, f"observer.{name}"))
+        with mismatch_explained():
+            n_streams = len(weights["value_head.weight"]) if weights else 1
+            self.rollout = make_rollout(config, world, self.observers, 1, n_streams)
+            agent: Agent = RandomAgent(world, n_streams)
+            if weights and not random:
+                streams = [RewardStream(f"{i}") for i in range(n_streams)]
+                agent = make_agent(config, world, self.rollout, streams, generator)
+                agent.load_policy(weights)
+            for name, observer in self.observers.items():
+                observer.load_state_dict(part(learnt or {}, f"observer.{name}"))
         self.seed = seed
         self.finished: list[Episode] = []
         """Games that ended with the last step."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from megareward.quantities import count, duration
+from megareward.runs.durable import no_links
 from megareward.runs.folder import RunFolder
 from megareward.training.score_book import Episode
 
@@ -18,8 +19,8 @@ class Logger:
 
     def __init__(self, folder: RunFolder, frames: int, total: int, *, tensorboard: bool, quiet: bool) -> None:
         self.folder, self.total = folder, total
-        self.metrics: TextIO = open(folder.path / "metrics.jsonl", "a")  # noqa: SIM115 - closed in `close`
-        self.scores: TextIO = open(folder.path / "scores.jsonl", "a")  # noqa: SIM115
+        self.metrics: TextIO = open(folder.path / "metrics.jsonl", "a", opener=no_links)  # noqa: SIM115 - closed in `close`
+        self.scores: TextIO = open(folder.path / "scores.jsonl", "a", opener=no_links)  # noqa: SIM115
         self.board = _tensorboard(folder, frames) if tensorboard else None
         self.line = _Line(frames, total, quiet)
 

@@ -2,10 +2,10 @@
 
 import hashlib
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from megareward.control.flash import too_many_flashes
 from megareward.cuda.determinism import deterministic
 from megareward.envs.interface import BatchedEnv
-from megareward.errors import RunError, UsageError
+from megareward.errors import RunError, TerminatedError, UsageError, warn
 from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
 from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
@@ -24,7 +24,7 @@ from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.config import TrainConfig, create_run, read_config
-from megareward.training.evaluate import newest_tensors
+from megareward.training.evaluate import newest_tensors, other_settings
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
@@ -43,13 +43,16 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def start(config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
-    """A new run in a new folder. `env` replaces the game the config names."""
+def start(
+    config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, numbered: bool = False, **how: Any
+) -> RunFolder:
+    """A new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the first
+    free of out-2, out-3, ... is taken."""
     device = pick_device(config.device)
     with deterministic(config.deterministic):
         trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
         source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
-        folder = create_run(out, config, provenance(device), source, files)
+        folder = create_run(out, config, provenance(device), source, files, numbered)
         train_to_the_end(folder, trainer, **how)
     return folder
 
@@ -71,12 +74,27 @@ def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[s
 
 
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
-    """Continue a run from its newest whole checkpoint, or from the beginning if it has none."""
+    """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun."""
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
+    refuse_other_settings(folder)
     with deterministic(config.deterministic):
         train_to_the_end(folder, Trainer(config, pick_device(device or config.device), env), **how)
     return folder
+
+
+def refuse_other_settings(folder: RunFolder) -> None:
+    """A run goes on with the settings that its checkpoint was made with. Only its length may change."""
+    others = other_settings(folder)
+    if {"game", "method"} & others.keys():
+        return  # a checkpoint of another run altogether; `saving.check` refuses that
+    for name, (was, now) in others.items():
+        if name != "frames":
+            raise UsageError(
+                f"{folder.path / 'config.json'} says {name} {now!r}, but the checkpoint was made with {was!r}; put it "
+                "back, or start a new run with the other setting."
+            )
+        warn(f"The run is now to have {now} frames instead of {was}; what decays with training follows the new length.")
 
 
 def train_to_the_end(
@@ -122,31 +140,40 @@ def train_to_the_end(
                         where = f"{count(trainer.frames)} of {count(config.frames)} frames"
                         logger.say(f"{why} at {where}. `megareward resume {folder.path}` goes on.")
                         if stopped:
-                            raise KeyboardInterrupt
+                            raise interruption(stopped[0])
                         return
     finally:
         trainer.env.close()
         folder.unlock()
 
 
-def warn(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
-    found = load_newest(folder.checkpoints, warn)
+    found = load_newest(folder.checkpoints, warn, accept=partial(restore, trainer))
     if found is None:
-        folder.cut_logs({})
-        if (weights := folder.path / START).exists():
-            trainer.agent.load_policy(safetensors.torch.load(weights.read_bytes()), CARRIED_OVER)
-        trainer.begin()
+        _begin(trainer, folder)
         return None
     path, tensors, state = found
-    exact = restore(trainer, tensors, state, path)
     forget_newer(path)
     folder.cut_logs(state["log_sizes"])
-    games = "" if exact else "; the emulator starts new episodes"
+    games = "" if part(tensors, "env") else "; the emulator starts new episodes"
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
+
+
+def _begin(trainer: Trainer, folder: RunFolder) -> None:
+    """From the first frame. A checkpoint is written before the first line of any log, so logs without one are those of
+    a run that has lost its checkpoints; they are kept."""
+    if logs := [log for log, size in folder.log_sizes().items() if size]:
+        raise UsageError(
+            f"{folder.path} has logs but no checkpoint to go on from, and nothing was changed. Bring its folder "
+            f"checkpoints back; or move {' and '.join(logs)} away to train it from the beginning."
+        )
+    if (weights := folder.path / START).exists():
+        data = weights.read_bytes()
+        if hashlib.sha256(data).hexdigest() != folder.record().get("start", {}).get("sha256"):
+            raise RunError(f"{weights} is not what the run was to start from: its hash is wrong; start a new run.")
+        trainer.agent.load_policy(safetensors.torch.load(data), CARRIED_OVER)
+    trainer.begin()
+    _save(trainer, folder)
 
 
 @contextmanager
@@ -155,7 +182,8 @@ def not_finite_explained(trainer: Trainer, folder: RunFolder) -> Iterator[None]:
         yield
     except NotFiniteError as broken:
         saved = list_checkpoints(folder.checkpoints)
-        good = f"The last good checkpoint is {saved[-1]}; resume it, or" if saved else "Nothing was saved yet;"
+        learnt = saved and int(saved[-1].name) > 0
+        good = f"The last good checkpoint is {saved[-1]}; resume it, or" if learnt else "Nothing was learnt yet;"
         raise RunError(
             f"'{broken.name}' became NaN or infinite at {count(trainer.frames)} frames. {good} "
             "start again with a lower --ppo.learning-rate."
@@ -186,9 +214,9 @@ def stop_signals() -> Iterator[list[str]]:
     received: list[str] = []
 
     def note(number: int, _frame: Any) -> None:
-        if received:
-            raise KeyboardInterrupt
         received.append("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
+        if len(received) > 1:
+            raise interruption(received[-1])
 
     try:
         before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -200,3 +228,8 @@ def stop_signals() -> Iterator[list[str]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def interruption(by: str) -> KeyboardInterrupt:
+    """What ends the command after a signal of this name."""
+    return TerminatedError() if by == "SIGTERM" else KeyboardInterrupt()

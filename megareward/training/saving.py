@@ -5,8 +5,10 @@ from typing import Any
 
 from megareward.errors import UsageError
 from megareward.rng import set_rng_state
-from megareward.runs.checkpoint import FORMAT
-from megareward.state import State, joined, part
+from megareward.runs.checkpoint import FORMAT, DamagedError
+from megareward.runs.folder import is_number
+from megareward.state import State, check_fits, joined, part
+from megareward.training.config import to_dict
 from megareward.training.loop import Trainer
 from megareward.types import Tensor
 
@@ -30,19 +32,28 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
         "format": FORMAT,
         "game": trainer.config.game,
         "method": trainer.config.method,
+        "config": to_dict(trainer.config),
         "iteration": trainer.iteration,
         "frames": trainer.frames,
         "score_book": trainer.score_book.state(),
     }
 
 
-def restore(trainer: Trainer, tensors: dict[str, Tensor], state: dict[str, Any], source: Path) -> bool:
-    """Go on from a checkpoint. True if the games themselves go on; False where the emulator starts new ones."""
+def restore(trainer: Trainer, source: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    """Go on from the checkpoint `source`: with the games themselves, or with new ones where the emulator cannot be
+    saved. One whose tensors are not this run's counts as damaged."""
     check(trainer, state, source)
+    check_state(trainer, state, source)
+    expected = {name: tensor for name, tensor in tensors_of(trainer).items() if ".lagged." not in name}
     try:
-        trainer.agent.load_state_dict(tensors)
-    except (RuntimeError, UsageError) as mismatch:
-        raise UsageError(f"{source} does not fit this run's network: {mismatch}") from mismatch
+        check_fits(tensors, expected)  # the lagged copy alone may be missing: after a run without overlap
+        load(trainer, tensors, state)
+    except (RuntimeError, KeyError, IndexError, ValueError) as mismatch:
+        raise DamagedError(f"it does not fit this run: {mismatch}") from mismatch
+
+
+def load(trainer: Trainer, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    trainer.agent.load_state_dict(tensors)
     trainer.rewards.load_state_dict(tensors)
     for name, observer in trainer.observers.items():
         observer.load_state_dict(part(tensors, f"observer.{name}"))
@@ -59,19 +70,32 @@ def restore(trainer: Trainer, tensors: dict[str, Tensor], state: dict[str, Any],
     else:
         # A new seed, or every restart would replay the same episodes.
         trainer.begin((trainer.config.seed + 1_000_003 * trainer.iteration) % 2**31)
-    return exact
+
+
+def check_state(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
+    """The plain values must be of their kinds, and of this checkpoint."""
+    try:
+        book, sizes = state["score_book"], state["log_sizes"]
+        counts = [state["iteration"], state["frames"], book["episodes"], *book["steps"], *sizes.values()]
+        numbers = [*book["running"], *book["recent"]]
+    except (KeyError, TypeError, AttributeError) as missing:
+        raise DamagedError("state.json is not what was written") from missing
+    of_every_env = len(book["steps"]) == len(book["running"]) == trainer.env.n_envs
+    whole = all(isinstance(value, int) and value >= 0 for value in counts) and all(map(is_number, numbers))
+    if not (whole and of_every_env and state["frames"] == int(source.name)):
+        raise DamagedError("state.json is not what was written")
 
 
 def check(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
-    """Refuse a checkpoint that is not this run's."""
+    """Refuse a checkpoint of another run."""
     if state.get("format", 1) != FORMAT:
         raise UsageError(
             f"{source} was written by an older megareward. It can be evaluated, audited, watched and reported, but "
             "not resumed: use the megareward that wrote it, or start a new run."
         )
     for what in ("game", "method"):
-        if state[what] != getattr(trainer.config, what):
+        if state.get(what) != getattr(trainer.config, what):
             raise UsageError(
-                f"{source} is a checkpoint of {what} '{state[what]}', but this run's config says "
+                f"{source} is a checkpoint of {what} '{state.get(what)}', but this run's config says "
                 f"'{getattr(trainer.config, what)}'; checkpoints cannot move between runs."
             )

@@ -1,6 +1,5 @@
 """The episodes of an audit as a recording: what the run believes to control beside what it truly does."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 from megareward.state import part
 from megareward.training.config import read_config
-from megareward.training.evaluate import newest_tensors
+from megareward.training.evaluate import mismatch_explained, newest_tensors
 from megareward.viewer.recording import Maps, Recording, RunMaps, in_percent, shown_as
+from megareward.viewer.runs import read_audit
 
 
 def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callable[[str], None] = print) -> Recording:
@@ -25,9 +25,10 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
     if not report.exists():
         raise UsageError(f"{report} does not exist; `megareward audit {path} --policy {policy}` finds the truth first.")
     config, (learnt, frames_trained) = read_config(folder, warn), newest_tensors(folder, warn)
-    truth = load_truth(path / json.loads(report.read_text())["truth"])
+    truth = load_truth(path / str(read_audit(report).get("truth", "truth")))
     models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
-    models.load_state_dict(part(learnt, "observer.control"))
+    with mismatch_explained():
+        models.load_state_dict(part(learnt, "observer.control"))
     maps, episodes = learnt_maps(models, truth), truth.episodes
     rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
     bound = float((rho ** torch.arange(truth.lags)).sum())

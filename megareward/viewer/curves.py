@@ -10,6 +10,7 @@ from megareward.errors import UsageError
 from megareward.quantities import count
 from megareward.rewards import METHODS
 from megareward.runs.record import Record
+from megareward.viewer.figure import save_figure
 
 PALETTE: tuple[tuple[str, Any], ...] = (
     ("#0a7f6e", "-"),
@@ -58,8 +59,7 @@ def draw_curves(by_game: dict[str, list[Record]], path: Path) -> list[Path]:
         for axes, (game, records) in zip(grid.flat, by_game.items(), strict=False):
             _panel(axes, game, records)
         paths = [path.with_suffix(suffix) for suffix in (".png", ".pdf")]
-        for picture in paths:
-            figure.savefig(picture, dpi=130)
+        save_figure(figure, paths, dpi=130)
         plt.close(figure)
     return paths
 

@@ -1,11 +1,13 @@
 """The paper's case study: consecutive frames of a game, what is under control in them, and the reward for it."""
 
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from megareward.errors import UsageError
+from megareward.runs.durable import save_file
 from megareward.viewer.drawing import RAMPS, ceiling, maps_of, picture
 from megareward.viewer.recording import Recording
 
@@ -98,11 +100,17 @@ def case_study(
         trained = f"{recording.method}, seed {recording.seed}, {recording.frames_trained:,} frames of training"
         figure.suptitle(f"{recording.game}: {trained}; {begun}", fontsize=9, x=0.082, ha="left", y=1 - 0.1 / height)
         paths = [path.with_suffix(".png"), path.with_suffix(".pdf")]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for target in paths:
-            figure.savefig(target, dpi=200)
+        save_figure(figure, paths, dpi=200)
         plt.close(figure)
     return paths
+
+
+def save_figure(figure: Any, paths: list[Path], dpi: int) -> None:
+    """Drawn in memory first, so that no half picture is left."""
+    for path in paths:
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=dpi, format=path.suffix[1:])
+        save_file(path, drawn.getvalue())
 
 
 def _show(axes: Any, recording: Recording, maps: dict[str, np.ndarray], name: str, t: int) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from megareward.runs.durable import save_file
 from megareward.viewer import palette
 from megareward.viewer.drawing import ceiling
 from megareward.viewer.recording import Recording
@@ -31,9 +32,7 @@ SCRIPTS = ("data.js", "panels.js", "lanes.js", "app.js")
 
 
 def write_page(recording: Recording, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(recording), encoding="utf-8")
-    return path
+    return save_file(path, page(recording).encode())
 
 
 def page(recording: Recording) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
 from megareward.audit.table import SHOWN, way_text
 from megareward.errors import UsageError
+from megareward.runs.durable import save_file
 from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
 from megareward.viewer.markup import code, duration, section, table
 from megareward.viewer.runs import Group, Run, differences, group_runs
@@ -35,9 +37,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None, random_scores: 
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("A run is named twice; name each once.")
     out, runs = out or default_place(paths), [Run.read(path) for path in paths]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(report(runs, out.parent, random_scores or {}), encoding="utf-8")
-    return out
+    return save_file(out, report(runs, out.parent, random_scores or {}).encode())
 
 
 def report(runs: list[Run], beside: Path, random_scores: dict[str, float]) -> str:
@@ -76,7 +76,7 @@ def _viewers(runs: list[Run], beside: Path) -> str:
             order = code(f"megareward watch {run.path}")
             cards.append(f'<div class="card"><b>{name}</b><span>To see it play: {order}</span></div>')
             continue
-        link = html.escape(os.path.relpath(page.resolve(), beside.resolve()))
+        link = html.escape(quote(os.path.relpath(page.resolve(), beside.resolve())))
         poster, image = run.path / POSTER, ""
         if poster.exists():
             data = base64.b64encode(poster.read_bytes()).decode()
@@ -153,7 +153,7 @@ def _time(runs: list[Run]) -> str:
         device = html.escape(str(run.provenance.get("device", "")))
         speed = f"{number(round(run.frames / total))} frames a second on {device}"
         words = f"{html.escape(run.path.name)}: {duration(total)}, {speed}"
-        rows = [[name, duration(value), f"{value / total:.1%}"] for name, value in seconds.items()]
+        rows = [[html.escape(name), duration(value), f"{value / total:.1%}"] for name, value in seconds.items()]
         bar = share_bar(list(seconds.items()), label=f"Where the time of {run.path.name} went")
         details = f"<details><summary>As a table</summary>{table(['part', 'time', 'share'], rows)}</details>"
         parts.append(f"<h3>{words}</h3>{bar}{details}")

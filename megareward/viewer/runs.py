@@ -9,10 +9,11 @@ import numpy as np
 
 from megareward.analysis.settings import settings_key, without_seed
 from megareward.errors import RunError
+from megareward.runs.folder import is_number
 from megareward.runs.logs import RunLogs
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import curve, curve_errors, last_mean
-from megareward.training.config import NO_BEARING, TrainConfig, to_dict, upgraded
+from megareward.training.config import NO_BEARING, TrainConfig, flat, from_dict, to_dict, upgraded
 from megareward.training.presets import with_preset
 from megareward.viewer.charts import Line
 
@@ -31,7 +32,8 @@ class Run(RunLogs):
     def read(cls, path: Path) -> "Run":
         logs = RunLogs.read(path)
         logs.need_metrics()
-        return cls(**vars(logs), audits=[_read_audit(file) for file in sorted(path.glob("audit-*.json"))])
+        from_dict(logs.config, str(path / "config.json"))  # settings of no sense are refused here, not while drawing
+        return cls(**vars(logs), audits=[read_audit(file) for file in sorted(path.glob("audit-*.json"))])
 
     def settings(self) -> dict[str, Any]:
         """All settings by dotted name."""
@@ -123,22 +125,27 @@ def interval_text(group: Group) -> str:
     return "from the worse to the better of two seeds" if seeds == 2 else f"95% bootstrap interval over {seeds} seeds"
 
 
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{'ppo': {'clip': 0.1}} -> {'ppo.clip': 0.1}."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
-
-
 def as_json(value: Any) -> str:
     """For comparing: JSON knows no tuples."""
     return json.dumps(value, sort_keys=True)
 
 
-def _read_audit(path: Path) -> dict[str, Any]:
+def read_audit(path: Path) -> dict[str, Any]:
+    """What `audit.run_audit.save_audit` wrote."""
     try:
-        audit: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as broken:
-        raise RunError(f"{path} is not valid JSON ({broken}); audit the run again or remove it.") from broken
+        audit: dict[str, Any] = json.loads(path.read_bytes())
+        _check_audit(audit)
+    except (ValueError, TypeError, KeyError, RecursionError) as broken:
+        raise RunError(f"{path} is damaged ({broken}); audit the run again or remove it.") from broken
     return audit
+
+
+def _check_audit(audit: dict[str, Any]) -> None:
+    """Raises unless all that a report shows is there."""
+    scores, _ = audit["scores"], (audit["run"], audit["policy"])
+    estimates = [*(scores[name] for name in ("direct_auroc", "g_auroc", "g_spearman")), *scores["lag_auroc"]]
+    numbers = [e[part] for e in estimates for part in ("mean", "low", "high") if e[part] is not None]
+    numbers += [scores[f"{name}_calibration"]["error"] for name in ("direct", "g")]
+    for number in numbers:
+        if not is_number(number):
+            raise ValueError(f"a score is {number!r}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from megareward.errors import RunError, UsageError
+from megareward.runs.durable import check_place, explained, replacing
 from megareward.viewer.drawing import TITLES, maps_of, picture
 from megareward.viewer.recording import Recording
 
@@ -38,7 +39,6 @@ def write_video(
     check_video(path)
     if not (start >= 0 and steps >= 1 and start + steps <= len(recording)):
         raise UsageError(f"Steps {start} to {start + steps} do not lie in a recording of {len(recording)} steps.")
-    path.parent.mkdir(parents=True, exist_ok=True)
     painter, write = Painter(recording), _write_gif if path.suffix.lower() == ".gif" else _write_mp4
 
     def images() -> Iterator[np.ndarray]:
@@ -47,7 +47,10 @@ def write_video(
             progress(done, steps)
 
     samples = [painter.image(int(t)) for t in np.linspace(start, start + steps - 1, 8)]
-    write(images(), samples, path)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as scratch:
+            write(images(), samples, scratch)
     return path
 
 
@@ -57,6 +60,7 @@ def check_video(path: Path) -> None:
         raise UsageError(f"'{path}' ends in '{path.suffix}'; a video ends in .gif or .mp4.")
     if path.suffix.lower() == ".mp4":
         find_ffmpeg(path)
+    check_place(path)
 
 
 def find_ffmpeg(wanted: Path) -> str:

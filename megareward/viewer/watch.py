@@ -1,11 +1,13 @@
 """What `megareward watch` shows of a run: a recording of it, as a page and as one picture for reports."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from PIL import Image
 
+from megareward.runs.durable import save_file
 from megareward.viewer.audited import record_audit
 from megareward.viewer.figure import best_moment
 from megareward.viewer.page import write_page
@@ -42,5 +44,7 @@ def write_watch(recording: Recording, run: Path, out: Path | None = None) -> Pat
     page = write_page(recording, out or run / PAGE)
     length = min(40, len(recording))
     t = best_moment(recording, length) + length - 1 if recording.learnt is not None else len(recording) // 2
-    Image.fromarray(poster(recording, t)).save(page.with_name(POSTER) if out is None else page.with_suffix(".png"))
+    picture = io.BytesIO()
+    Image.fromarray(poster(recording, t)).save(picture, "PNG")
+    save_file(page.with_name(POSTER) if out is None else page.with_suffix(".png"), picture.getvalue())
     return page

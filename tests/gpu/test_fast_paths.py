@@ -27,7 +27,7 @@ from megareward.training.fast_collect import FastCollector
 from megareward.training.loop import Trainer
 from megareward.training.presets import without_fast_paths
 from megareward.training.run import resume, start
-from megareward.training.saving import restore, state_of, tensors_of
+from megareward.training.saving import load, state_of, tensors_of
 from megareward.types import Tensor
 
 pytestmark = pytest.mark.gpu
@@ -186,8 +186,8 @@ def test_a_run_that_has_begun_to_learn_goes_on_after_a_stop_as_it_would_have(met
             whole.iterate()
         save_checkpoint(tmp_path, whole.frames, tensors_of(whole), state_of(whole))
         after = Trainer(config, GPU)
-        path, tensors, state = load_newest(tmp_path, pytest.fail)
-        assert restore(after, tensors, state, path)
+        _, tensors, state = load_newest(tmp_path, pytest.fail)
+        load(after, tensors, state)
         for _ in range(3):
             expected, _ = whole.iterate()
             numbers, _ = after.iterate()

@@ -116,7 +116,7 @@ class Outcome:
         found = load_newest(folder.checkpoints, _unexpected)
         assert found is not None
         _, tensors, state = found
-        del state["log_sizes"]  # seconds are written with as many digits as they have
+        del state["config"], state["log_sizes"]  # seconds are written with as many digits as they have
         rows = folder.rows("metrics.jsonl")
         metrics = [{k: v for k, v in row.items() if not k.startswith(("seconds/", "memory/"))} for row in rows]
         return cls(tensors, state, metrics, folder.rows("scores.jsonl"))

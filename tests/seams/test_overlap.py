@@ -7,7 +7,7 @@ import torch
 
 from megareward.control.learning.schedule import Schedule
 from megareward.control.models import ControlModels
-from megareward.runs.checkpoint import list_checkpoints
+from megareward.runs.checkpoint import list_checkpoints, read_checkpoint
 from megareward.training.config import TrainConfig, create_run
 from megareward.training.finite import NotFiniteError
 from megareward.training.loop import Trainer
@@ -187,8 +187,8 @@ def test_a_run_may_change_its_mind(before, after, tmp_path):
     start(config, tmp_path / "run", minutes=1e-9, **QUIET)
     saved = Outcome.of(tmp_path / "run").tensors
     trainer = Trainer(small("mega", control=replace(SEVERAL_STEPS, overlap=after)), CPU)
-    state = {**Outcome.of(tmp_path / "run").state}
-    restore(trainer, saved, state, list_checkpoints(tmp_path / "run" / "checkpoints")[-1])
+    newest = list_checkpoints(tmp_path / "run" / "checkpoints")[-1]
+    restore(trainer, newest, *read_checkpoint(newest))
     modules = {name: saved[f"observer.control.modules.{name}"] for name in learner_of(trainer).modules.state_dict()}
     assert_same_tensors(dict(learner_of(trainer).modules.state_dict()), modules)
     if before == "off":

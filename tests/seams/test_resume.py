@@ -1,9 +1,12 @@
 """A run that was stopped and resumed equals the uninterrupted one, bit for bit, in mini games on the CPU."""
 
+import shutil
+
 import pytest
 
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini import MINI_GAMES, mini_config
+from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
@@ -60,7 +63,7 @@ def test_every_mini_game_resumes_exactly_with_all_its_extras(game, tmp_path):
     assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", 2 * T + 5, "power cut"))
 
 
-def test_without_a_checkpoint_the_run_begins_again(tmp_path):
+def test_before_the_first_interval_is_over_the_run_begins_again(tmp_path):
     config = small("extrinsic", checkpoint_minutes=60.0)
     assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "cut", 3 * T + 1, "power cut"))
 
@@ -91,3 +94,22 @@ def test_atari_starts_new_episodes_and_says_so(tmp_path, capsys):
     resume(tmp_path / "run", tensorboard=False)
     assert "at 32 frames; the emulator starts new episodes" in capsys.readouterr().err
     assert [row["frames"] for row in RunFolder(tmp_path / "run").rows("metrics.jsonl")] == [32, 64]
+
+
+def test_a_run_that_has_lost_its_checkpoints_is_refused_and_keeps_its_logs(tmp_path):
+    run(small("extrinsic"), tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(
+        UsageError, match=r"has logs but no checkpoint to go on from.*Bring its folder checkpoints back"
+    ):
+        resume(tmp_path / "run", **QUIET)
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+
+
+def test_no_line_is_logged_before_there_is_a_checkpoint_to_go_back_to(tmp_path):
+    config = small("extrinsic", checkpoint_minutes=60.0)
+    with pytest.raises(PowerCutError):
+        start(config, tmp_path / "run", env=Watched(env_of(config), stop_at(2 * T, "power cut")), **QUIET)
+    assert [path.name for path in list_checkpoints(tmp_path / "run" / "checkpoints")] == [f"{0:012d}"]
+    assert len(RunFolder(tmp_path / "run").rows("metrics.jsonl")) == 2

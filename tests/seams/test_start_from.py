@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from megareward.cli import main
-from megareward.errors import UsageError
+from megareward.errors import RunError, UsageError
 from megareward.runs.checkpoint import load_newest
 from megareward.state import part
 from megareward.training.config import create_run
@@ -62,6 +62,19 @@ def test_the_new_run_says_where_it_comes_from_and_needs_the_old_one_no_more(pret
     shutil.rmtree(pretrained)
     resume(stopped, **QUIET)
     assert_same(whole, Outcome.of(stopped))
+
+
+def test_weights_to_start_from_that_are_not_those_that_were_kept_are_refused(pretrained, tmp_path):
+    config = small("extrinsic", g_channel="no", start_from=str(pretrained))
+    path = start(config, tmp_path / "run", minutes=1e-9, **QUIET).path
+    shutil.rmtree(path / "checkpoints")
+    for log in ("metrics.jsonl", "scores.jsonl"):
+        (path / log).unlink()  # as if it had not begun
+    data = bytearray((path / START).read_bytes())
+    data[-1] ^= 1
+    (path / START).write_bytes(data)
+    with pytest.raises(RunError, match="its hash is wrong; start a new run"):
+        resume(path, **QUIET)
 
 
 def test_it_makes_a_difference(pretrained, tmp_path):

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from megareward import __version__, cli
-from megareward.cli import main, methods, train
+from megareward.cli import bench, main, methods, train
 from megareward.ppo.update import PPO
 from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS, Method
@@ -191,6 +191,21 @@ def test_the_run_to_start_from_is_a_setting(monkeypatch):
         ("train extrinsic --preset papr", "There is no preset 'papr'. Did you mean paper?"),
         ("train extrinsic --preset paper,mny", "There is no preset 'mny'. Did you mean many?"),
         ("train", "Which method? `megareward train METHOD ...`; methods: "),
+        ("bench emulator --n-envs 0", "--n-envs is 0; it must lie between 1 and 65536."),
+        ("bench emulator --n-envs 8 1000000000", "--n-envs is 1000000000; it must lie between"),
+        ("bench emulator --seconds nan", "--seconds is nan; it must lie between 0.001 and 86400."),
+        ("bench train --seconds -1", "--seconds is -1.0; it must lie between"),
+        ("bench growth --grids 4 0", "--grids is 0; it must lie between 1 and 84."),
+        ("bench growth --features -1", "--features is -1; it must lie between"),
+        ("bench control --batch -3", "--batch is -3; it must lie between 2 and"),
+        ("bench control --envs 0", "--envs is 0; it must lie between"),
+        ("bench control --threads -1", "--threads is -1; it must lie between 0 and"),
+        ("bench wrapper --n-envs -1", "--n-envs is -1; it must lie between"),
+        ("bench table --folder nowhere", "nowhere is no folder; name one that holds records"),
+        (
+            "train extrinsic --n-envs 1000000000",
+            "--n-envs 1000000000 and --rollout-steps",
+        ),
         ("bench emulatr", "There is no benchmark 'emulatr'. Did you mean emulator?"),
         ("train extrinsic --frames 0", "--frames is 0; it must be at least 1."),
         ("train extrinsic --frames -5", "'-5' is no count; write it as"),
@@ -366,7 +381,7 @@ def test_a_full_disk_is_one_sentence_and_afterwards_the_run_goes_on(limit):
     """No file may grow beyond the limit: 600 bytes stop a log, 200,000 a checkpoint."""
     whole = trained("whole")
     folder = trained("run", "--minutes", "1e-9")
-    assert [path.name for path in list_checkpoints(folder.checkpoints)] == [f"{FRAMES:012d}"]
+    assert [path.name for path in list_checkpoints(folder.checkpoints)][-1] == f"{FRAMES:012d}"
 
     def shrink_the_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -378,7 +393,7 @@ def test_a_full_disk_is_one_sentence_and_afterwards_the_run_goes_on(limit):
     assert len(lines) == 1
     assert "No space is left for run; free some, then `megareward resume run` goes on" in lines[0]
     assert "Traceback" not in err
-    assert [path.name for path in list_checkpoints(folder.checkpoints)] == [f"{FRAMES:012d}"]
+    assert [path.name for path in list_checkpoints(folder.checkpoints)][-1] == f"{FRAMES:012d}"
     assert main(["resume", "run", "--quiet", "--no-tensorboard"]) == 0
     ends = [load_newest(run.checkpoints, pytest.fail)[1] for run in (whole, folder)]
     assert all(torch.equal(tensor, ends[1][name]) for name, tensor in ends[0].items())
@@ -433,7 +448,7 @@ def test_a_nan_stops_the_run_by_its_name_and_leaves_the_last_good_checkpoint(spo
 def test_a_nan_before_the_first_checkpoint_does_not_promise_one(spoiling, capsys):
     spoiling(0)
     assert main(["train", "spoils", *TINY, "--quiet", "--out", "run"]) == 1
-    assert "'reward/spoils' became NaN or infinite at 0 frames. Nothing was saved yet;" in capsys.readouterr().err
+    assert "'reward/spoils' became NaN or infinite at 0 frames. Nothing was learnt yet;" in capsys.readouterr().err
 
 
 def test_weights_that_explode_are_noticed(capsys, monkeypatch):
@@ -449,19 +464,86 @@ def test_weights_that_explode_are_noticed(capsys, monkeypatch):
     assert re.search(r"'[\w/.]+' became NaN or infinite", capsys.readouterr().err)
 
 
+# What else can be in the way -----------------------------------------------------------------------------------------
+
+
+def test_runs_started_at_the_same_moment_get_names_of_their_own(monkeypatch):
+    """Every process sees the same names as free, and only one of them gets the first."""
+    taken, real_rename = iter(["-2", "-3"]), os.rename
+
+    def late(source, target):
+        if (number := next(taken, None)) is not None:  # two others are faster
+            shutil.copytree(source, target)
+            assert target.name == "mini-pong-random-s0" + {"-2": "", "-3": "-2"}[number]
+        real_rename(source, target)
+
+    with monkeypatch.context() as hurried:
+        hurried.setattr(os, "rename", lambda a, b: late(a, Path(b)) if "mini-pong" in str(b) else real_rename(a, b))
+        assert main(["train", "random", *TINY, "--quiet"]) == 0
+    names = sorted(path.name for path in Path("runs").iterdir())
+    assert names == ["mini-pong-random-s0", "mini-pong-random-s0-2", "mini-pong-random-s0-3"]
+    assert len(RunFolder(Path("runs/mini-pong-random-s0-3")).rows("metrics.jsonl")) == 4
+
+
+def test_a_name_that_was_asked_for_is_not_numbered(capsys):
+    trained("run")
+    assert main(["train", "extrinsic", *TINY, "--quiet", "--out", "run"]) == 2
+
+
+def test_help_of_the_benchmarks_lists_them(capsys):
+    assert main(["bench", "--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"\n{name} " in listed for name in bench.BENCHES)
+
+
+def test_the_control_benchmark_takes_the_device_that_is_there(monkeypatch):
+    devices = []
+    monkeypatch.setattr("megareward.bench.control.bench_control", lambda device, *a: devices.append(device) or {})
+    assert main(["bench", "control", "--device", "auto"]) == 0
+    assert devices == [run.pick_device("auto")]
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (MemoryError(), "There is not enough memory for this; use fewer environments"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "There is not enough memory for this"),
+        (
+            PermissionError(13, "Permission denied", "some/file"),
+            "Cannot use some/file (Permission denied); put it right",
+        ),
+    ],
+)
+def test_what_the_machine_refuses_is_no_internal_error(failure, sentence, monkeypatch, capsys):
+    def fails(words: list[str]) -> int:
+        raise failure
+
+    monkeypatch.setattr(methods, "command", fails)
+    assert main(["methods"]) == 1
+    assert capsys.readouterr().err.startswith(f"megareward: {sentence}")
+
+
+def test_a_ledger_that_is_no_folder_is_named(capsys):
+    trained("run", "--frames", "4k", "--n-envs", "20", "--env.points", "1")
+    Path("file").write_text("")
+    assert main(["results", "add", "run", "--ledger", "file"]) == 1
+    assert "Cannot write file/mini-pong/extrinsic-s0-4k-test.json (Not a directory)" in capsys.readouterr().err
+
+
 # Ctrl-C --------------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_saves_tells_how_to_go_on_and_exits_with_130():
+@pytest.mark.parametrize(("sent", "name", "status"), [("SIGINT", "Ctrl-C", 130), ("SIGTERM", "SIGTERM", 143)])
+def test_ctrl_c_saves_tells_how_to_go_on_and_exits_with_130(sent, name, status):
     process = program("train", "extrinsic", *TINY, "--frames", "10M", "--checkpoint-minutes", "60", "--out", "run")
     folder, begun = RunFolder(Path("run")), time.monotonic()
     while len(folder.rows("metrics.jsonl")) < 2 and time.monotonic() - begun < 60:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.Signals[sent])
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
+    assert process.returncode == status, err
     rows = folder.rows("metrics.jsonl")
-    assert "Stopped by Ctrl-C at" in err
+    assert f"Stopped by {name} at" in err
     assert "`megareward resume run` goes on." in err
     assert "Traceback" not in err
     _, _, state = load_newest(folder.checkpoints, pytest.fail)

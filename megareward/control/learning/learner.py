@@ -194,5 +194,5 @@ class ControlLearner:
         load_optimiser_state(self.optimiser, part(state, "optimiser"))
         self._gradient_step.forget()  # it knew the old moments
         self.replay.load_state_dict(part(state, "replay"), self.device)
-        self.draws.set_state(state["draws"].cpu())
+        set_rng_state(self.draws, state["draws"])
         set_rng_state(self.noise, state["noise"])

@@ -7,6 +7,7 @@ import torch
 
 from megareward.errors import UsageError
 from megareward.stacking import stack_times
+from megareward.state import MismatchError, check_fits
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
@@ -157,4 +158,19 @@ class ReplayBuffer:
         self.rollouts.clear()
         self._rows.clear()
         for i in range(sum(name.endswith(".frames") for name in state)):
-            self._append(StoredRollout(*(state[f"{i}.{name}"].to(device) for name in StoredRollout._fields)))
+            rollout = StoredRollout(*(state[f"{i}.{name}"].to(device) for name in StoredRollout._fields))
+            self._check(rollout)
+            self._append(rollout)
+
+    def _check(self, rollout: StoredRollout) -> None:
+        (T, N), A = rollout.actions.shape[:2], self.n_actions
+        L, *size = rollout.frames.shape[0], *rollout.frames.shape[2:]
+        like = StoredRollout(
+            torch.empty(max(L, T + 1), N, *size, dtype=torch.uint8),
+            torch.empty(T, N, dtype=torch.int64),
+            torch.empty(L, N, dtype=torch.bool),
+            torch.empty(T, N, A),
+        )
+        check_fits(rollout._asdict(), like._asdict())
+        if rollout.actions.numel() and not 0 <= int(rollout.actions.min()) <= int(rollout.actions.max()) < A:
+            raise MismatchError(f"the replay holds actions that are not among {A}")

@@ -24,7 +24,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
     episodes = [
         AuditedEpisode(
             torch.randint(0, 256, (T + 1, 8, 6), dtype=torch.uint8),
-            torch.randint(0, 4, (T,)),
+            torch.randint(0, 2, (T,)),
             torch.randint(0, 3, (T + 1, 5, 6), dtype=torch.uint8),
         )
         for T in (3, 7)
@@ -46,6 +46,30 @@ def test_a_damaged_or_missing_file_is_named(tmp_path):
     (tmp_path / "bad.safetensors").write_bytes(b"not a truth at all")
     with pytest.raises(RunError, match=r"bad\.safetensors is damaged"):
         load_truth(tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("change", "about"),
+    [
+        ({"frames": torch.zeros(4, 8, 5, dtype=torch.uint8)}, {}),
+        ({"actions": torch.zeros(2, dtype=torch.int64)}, {}),
+        ({"actions": torch.full((3,), 2)}, {}),
+        ({"changed": torch.zeros(4, 5, 7, dtype=torch.uint8)}, {}),
+        ({}, {"lags": 4}),
+        ({}, {"lags": None}),
+        ({}, {"grid": 3}),
+    ],
+)
+def test_a_truth_whose_parts_do_not_fit_each_other_is_damaged(tmp_path, change, about):
+    sizes = ((4, 8, 6), (3,), (4, 5, 6))
+    kinds = (torch.uint8, torch.int64, torch.uint8)
+    one, other = (
+        AuditedEpisode(*(torch.zeros(size, dtype=kind) for size, kind in zip(sizes, kinds, strict=True))) for _ in "12"
+    )
+    episodes = [one, dataclasses.replace(other, **change)]
+    save_truth(Truth({"grid": [2, 3], "lags": 5} | about, ("up", "down"), episodes), tmp_path / "truth.safetensors")
+    with pytest.raises(RunError, match=r"truth\.safetensors is damaged .*; remove it and audit again"):
+        load_truth(tmp_path / "truth.safetensors")
 
 
 def test_g_is_equation_9_over_the_lags():

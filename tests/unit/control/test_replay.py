@@ -115,13 +115,17 @@ def test_without_a_policy_all_actions_were_equally_likely():
     assert replay.gather(torch.tensor([3, 0])).log_policy.tolist() == [[0, 0], [0, 0]]
 
 
+def of_two_actions(r: StoredRollout) -> StoredRollout:
+    return r._replace(actions=r.actions % 2)
+
+
 def test_a_loaded_replay_draws_what_the_saved_one_could_still_draw():
     """All but the oldest rollout, if it is full: the next one that is added pushes that one out."""
     for size, n_kept in ((3, 2), (2, 1)):
-        saved, loaded = ReplayBuffer(size, 2), ReplayBuffer(size, 2)
+        saved, loaded = ReplayBuffer(size, 2, n_actions=2), ReplayBuffer(size, 2, n_actions=2)
         for i in range(2):
-            saved.add(*rollout(first_at=[(4 + i, 1)], offset=100 * i))
-        loaded.add(*rollout(first_at=[]))  # forgotten
+            saved.add(*of_two_actions(rollout(first_at=[(4 + i, 1)], offset=100 * i)))
+        loaded.add(*of_two_actions(rollout(first_at=[])))  # forgotten
         loaded.load_state_dict(saved.state_dict(), torch.device("cpu"))
         assert len(loaded.rollouts) == n_kept
         for replay in (saved, loaded):

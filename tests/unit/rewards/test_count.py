@@ -13,6 +13,7 @@ from megareward.reward_stream import RewardStream
 from megareward.rewards import METHODS
 from megareward.rewards.count import BUCKET_BITS, LEVELS, PhiEB, SimHash, area_weights
 from megareward.rewards.settings import CountConfig
+from megareward.state import MismatchError
 from tests.unit.rewards.recordings import (
     ATARI,
     SMALL,
@@ -177,6 +178,23 @@ def test_hash_counts_equal_those_of_a_dictionary():
         assert metrics["codes"] == len(visits)
         assert metrics["frames"] == visits.total()
     assert max(visits.values()) > 1
+
+
+def test_a_checkpoint_holds_only_the_buckets_that_were_seen():
+    one, two, old = (simhash(world(), bits=9) for _ in range(3))
+    for seed in range(3):
+        one.update(noise(seed=seed))
+    state = one.state_dict()
+    assert sum(tensor.nbytes for name, tensor in state.items() if name in ("index", "counts")) < 1000
+    two.counts[5] = 7  # forgotten
+    two.load_state_dict(state)
+    before = {name: tensor for name, tensor in state.items() if name != "index"} | {"counts": one.counts.clone()}
+    old.load_state_dict(before)  # as checkpoints were
+    assert torch.equal(one.counts, two.counts)
+    assert torch.equal(one.counts, old.counts)
+    assert one.counts.any()
+    with pytest.raises(MismatchError, match="does not fit"):
+        two.load_state_dict(state | {"index": state["index"] - 2**22})
 
 
 def test_64_bits_fit_and_similar_frames_share_more_bits_than_different_ones():

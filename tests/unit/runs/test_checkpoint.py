@@ -1,5 +1,6 @@
 """A checkpoint is whole or it is not there; what is damaged is noticed, named and passed over."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -139,10 +140,59 @@ def test_damage_to_any_file_is_noticed_named_and_passed_over(folder, harm, name)
     assert name in warning or (name == "manifest.json" and "does not match its hash" in warning)
 
 
+def loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def folder_instead(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("harm", [loop, folder_instead, lambda path: path.write_bytes(b"[" * 100_000)])
+@pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "manifest.json"])
+def test_a_file_that_cannot_be_read_is_passed_over_like_a_damaged_one(folder, harm, name):
+    old, new = save(folder, 8, 16)
+    harm(new / name)
+    warnings: list[str] = []
+    assert load_newest(folder, warnings.append)[0] == old
+    assert len(warnings) == 1
+    forget_newer(old)
+    assert list_checkpoints(folder) == [old]
+
+
+def test_a_file_or_a_link_in_the_place_of_a_checkpoint_is_damage_and_no_link_is_followed(folder, tmp_path):
+    old, new, newest = save(folder, 8, 16)[0], folder / f"{17:012d}", folder / f"{18:012d}"
+    new.write_text("no folder")
+    save(tmp_path / "elsewhere", 18)
+    newest.symlink_to(tmp_path / "elsewhere" / newest.name)
+    warnings: list[str] = []
+    assert load_newest(folder, warnings.append)[2]["frames"] == 16
+    assert len(warnings) == 2
+    assert "it is a link" in warnings[0]
+    forget_newer(old)
+    assert list_checkpoints(folder) == [old]
+    assert (tmp_path / "elsewhere" / newest.name / "state.json").exists()
+
+
+def test_forged_files_with_right_hashes_are_damage(folder):
+    [path] = save(folder, 8)
+    for name, content in (("state.json", b"[]"), ("state.json", b"{"), ("tensors.safetensors", b"nonsense")):
+        before = (path / name).read_bytes()
+        manifest = json.loads((path / "manifest.json").read_text())
+        (path / name).write_bytes(content)
+        (path / "manifest.json").write_text(json.dumps(manifest | {name: hashlib.sha256(content).hexdigest()}))
+        with pytest.raises(DamagedError, match=name):
+            read_checkpoint(path)
+        (path / name).write_bytes(before)
+        (path / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_a_manifest_of_another_kind_is_damage(folder):
     [path] = save(folder, 8)
     (path / "manifest.json").write_text("[]")
-    with pytest.raises(DamagedError, match="hash"):
+    with pytest.raises(DamagedError, match="manifest"):
         read_checkpoint(path)
 
 

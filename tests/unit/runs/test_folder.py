@@ -9,6 +9,7 @@ import pytest
 
 from megareward.errors import RunError, UsageError
 from megareward.runs import folder as run_folder
+from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder, free_name, is_run
 from megareward.training.config import CONFIG_VERSION, TrainConfig, create_run, read_config
 
@@ -82,7 +83,7 @@ def test_of_two_that_create_the_same_run_one_is_refused(tmp_path, monkeypatch):
         real_rename(source, target)
 
     monkeypatch.setattr(os, "rename", late)
-    with pytest.raises(UsageError, match="Cannot create"):
+    with pytest.raises(UsageError, match="exists already"):
         create_run(tmp_path / "run", CONFIG, {})
     assert read_config(RunFolder.open(tmp_path / "run")).method == "random"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
@@ -153,9 +154,9 @@ def test_a_half_line_is_not_read(folder):
 def test_appending_after_a_half_line_drops_it(folder):
     (folder.path / "processes.jsonl").write_text('{"from_frames": 0}\n{"from_fra')
     folder.note_process(24, {"cores": 2})
-    folder.append("eval.jsonl", {"mean": 1.5})
+    folder.append("eval.jsonl", {"scores": [1.5]})
     assert folder.rows("processes.jsonl") == [{"from_frames": 0}, {"from_frames": 24, "provenance": {"cores": 2}}]
-    assert folder.rows("eval.jsonl") == [{"mean": 1.5}]
+    assert folder.rows("eval.jsonl") == [{"scores": [1.5]}]
 
 
 def test_logs_are_cut_back_to_the_moment_of_the_checkpoint(folder):
@@ -171,10 +172,39 @@ def test_logs_are_cut_back_to_the_moment_of_the_checkpoint(folder):
     assert scores.read_bytes() == b""
 
 
-def test_cutting_never_makes_a_log_longer(folder):
-    (folder.path / "metrics.jsonl").write_text("{}\n")
-    folder.cut_logs({"metrics.jsonl": 1000})
-    assert (folder.path / "metrics.jsonl").read_bytes() == b"{}\n"
+def test_a_log_that_is_shorter_than_its_checkpoint_says_ends_with_a_whole_line(folder):
+    """What is appended next must not begin in the middle of a line."""
+    (folder.path / "metrics.jsonl").write_text('{"frames": 1}\n{"frames": 2, "loss"')
+    said: list[str] = []
+    folder.cut_logs({"metrics.jsonl": 1000, "scores.jsonl": 7}, said.append)
+    assert (folder.path / "metrics.jsonl").read_bytes() == b'{"frames": 1}\n'
+    assert ["metrics.jsonl has lost 986 of its 1000 bytes" in said[0], "scores.jsonl has lost 7 of" in said[1]] == [
+        True
+    ] * 2
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "scores.jsonl", "processes.jsonl", "checkpoints", "tensorboard"])
+def test_a_link_in_the_place_of_what_training_writes_is_refused(folder, tmp_path, name):
+    target = tmp_path / "precious"
+    target.write_text("precious")
+    (folder.path / name).symlink_to(target)
+    with pytest.raises(UsageError, match=rf"{name} is a link, which is not followed"):
+        folder.lock()
+    assert target.read_text() == "precious"
+
+
+def test_no_write_follows_a_link(folder, tmp_path):
+    target = tmp_path / "precious"
+    target.write_text("precious\n")
+    for name in ("metrics.jsonl", "eval.jsonl", "report.html"):
+        (folder.path / name).symlink_to(target)
+    with pytest.raises(OSError, match="symbolic link"):
+        folder.append("eval.jsonl", {})
+    with pytest.raises(OSError, match="symbolic link"):
+        folder.cut_logs({"metrics.jsonl": 3})
+    with pytest.raises(UsageError, match=r"report\.html is a link"):
+        save_file(folder.path / "report.html", b"page")
+    assert target.read_text() == "precious\n"
 
 
 def test_a_run_without_a_checkpoint_starts_its_logs_anew(folder):

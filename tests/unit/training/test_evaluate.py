@@ -19,7 +19,7 @@ from megareward.ppo.policy import Policy
 from megareward.state import joined
 from megareward.training import evaluate
 from megareward.training.config import TrainConfig, create_run
-from megareward.training.evaluate import Evaluation, Player, evaluate_run, play
+from megareward.training.evaluate import Evaluation, Player, evaluate_run, play, save_evaluation
 from megareward.training.parts import make_observers
 from megareward.training.presets import with_preset
 from megareward.training.run import start
@@ -153,6 +153,8 @@ def test_impossible_numbers_are_refused(tmp_path, bad):
 def test_a_trained_run_is_evaluated_and_remembers_it(tmp_path: Path):
     folder = start(CONFIG, tmp_path / "run", tensorboard=False, quiet=True)
     results = [evaluate_run(folder.path, 4, seed=seed, device=CPU) for seed in (5, 5, 6)]
+    for result in results:
+        save_evaluation(result, folder.path / "eval.jsonl")
     assert results[0] == results[1]
     assert results[0].frames == 96
     assert len(results[0].scores) == 4

@@ -11,6 +11,7 @@ import pytest
 
 from megareward.analysis.published import published_score
 from megareward.errors import RunError, UsageError
+from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig, create_run
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
@@ -81,7 +82,7 @@ def test_the_viewer_is_linked_with_its_picture_from_wherever_the_report_is(tmp_p
     (run / "watch.html").write_text("")
     (run / "watch.png").write_bytes(b"picture")
     _, links = read(write_report([run], tmp_path / "reports" / "page.html"))
-    assert links == ["../some where/run/watch.html", "data:image/png;base64,cGljdHVyZQ=="]
+    assert links == ["../some%20where/run/watch.html", "data:image/png;base64,cGljdHVyZQ=="]
 
 
 def test_seeds_are_one_line_and_other_settings_are_another(tmp_path):
@@ -130,9 +131,69 @@ def test_the_audit_is_shown_if_there_is_one(tmp_path):
     text, _ = read(write_report([run]))
     assert "movers, AUROC" in text
     assert "82% from 0.500 to 1.000, rules 0.500" in text
-    (run / "audit-random.json").write_text("{")
-    with pytest.raises(RunError, match=r"audit-random\.json is not valid JSON"):
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"scores": {}}', '{"scores": {"direct_auroc": {"mean": "x"}}}', "\x80"]
+)
+def test_a_damaged_audit_is_named(tmp_path, content):
+    run = logged(tmp_path / "run")
+    (run / "audit-random.json").write_text(content)
+    with pytest.raises(RunError, match=r"audit-random\.json is damaged .*; audit the run again or remove it"):
         write_report([run])
+
+
+HARM = "<script>alert(1)</script>"
+
+
+def test_nothing_that_a_run_holds_becomes_markup(tmp_path):
+    """A metric's name, a game's, a path's, an audit's and a setting's: all of them come from files."""
+    run = logged(tmp_path / f"run{HARM.replace('/', '')}")
+    folder = RunFolder.open(run)
+    for name in (HARM, f"seconds/{HARM}", f"loss/{HARM}"):
+        folder.append("metrics.jsonl", {"frames": 900_000, name: 1.0})
+    record = json.loads((run / "config.json").read_text())
+    record["provenance"] = {"device": HARM, HARM: HARM}
+    record["config"]["start_from"] = HARM
+    (run / "config.json").write_text(json.dumps(record))
+    none = dict.fromkeys(("mean", "low", "high"))
+    scores = dict.fromkeys(("direct_auroc", "g_auroc", "g_spearman"), none) | {"lag_auroc": [none]}
+    scores |= {f"{name}_calibration": {"error": 0.1} for name in ("direct", "g")}
+    (run / "audit-random.json").write_text(json.dumps({"run": HARM, "policy": HARM, "scores": scores}))
+    text, _ = read(write_report([run], tmp_path / "page.html"))
+    assert "&lt;script&gt;" in text
+    assert "<script" not in text
+
+
+@pytest.mark.parametrize("name", ["game", "method", "seed", "frames", "env"])
+def test_a_config_that_lacks_what_is_needed_is_named(tmp_path, name):
+    run = logged(tmp_path / "run")
+    record = json.loads((run / "config.json").read_text())
+    del record["config"][name]
+    (run / "config.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match=rf"config\.json does not say '{name}'; put it back"):
+        write_report([run])
+
+
+def test_damaged_lines_are_left_out_aloud(tmp_path, capsys):
+    run = logged(tmp_path / "run")
+    for log in ("metrics.jsonl", "scores.jsonl"):
+        lines = (run / log).read_text().splitlines()
+        broken = [
+            "nonsense {",
+            "[1]",
+            '{"frames": "x", "score": 1}',
+            '{"frames": 5}',
+            '{"frames": NaN, "score": 2}',
+            "[" * 10_000,
+        ]
+        (run / log).write_text("\n".join([*lines[:3], *broken, *lines[3:]]) + "\n")
+    (run / "eval.jsonl").write_text('{"scores": 3}\n{"scores": []}\n{"scores": [1.0, "x"]}\n')
+    assert "<b>5</b>" in read(write_report([run]))[0]
+    said = capsys.readouterr().err
+    assert "scores.jsonl has 6 damaged of 86 lines, which are left out." in said
+    assert "metrics.jsonl has 5 damaged of 14 lines" in said  # frames alone are a row of metrics
+    assert "eval.jsonl has 3 damaged of 3 lines" in said
 
 
 def test_a_run_without_a_finished_game_says_so(tmp_path):

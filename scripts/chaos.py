@@ -1,0 +1,572 @@
+"""Attack runs in all ways we could think of, and show that nothing is lost and that every end is one sentence.
+
+    python scripts/chaos.py --short                                                 # as in the tests, under a minute
+    python scripts/chaos.py --kills 1000 --corruptions 5000 --record chaos.json     # hours on two cores
+
+    kills        kill -9 at a random moment of train, resume, eval, audit, watch and report; the run goes on, and in the
+                 end its logs equal those of a run that nobody disturbed
+    corruptions  one file of a run is cut, flipped, emptied, deleted, linked, replaced or forged (with hashes that are
+                 right); then some command reads it
+    places       a disk that is full after a few bytes, a run that cannot be written
+    company      two processes on one folder at the same moment
+    words        command lines of absurd options and values
+
+Every case is a process of its own, forked from this one after everything is imported, with a limit on time and memory.
+It must end with status 0, 1 or 2; without a traceback, an "internal error", a signal or a hang; it must not touch a
+file outside of the run to which links point; and who refuses to resume must have changed nothing. Otherwise the exit
+status is 1.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import importlib
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+
+from megareward.cli import COMMANDS
+from megareward.cli import main as megareward_main
+from megareward.progress import Bar
+from megareward.rewards import METHODS
+from megareward.runs.checkpoint import load_newest
+from megareward.runs.durable import replace_synced
+from megareward.runs.folder import LOGS, RunFolder, is_run
+from megareward.runs.provenance import commit
+from megareward.training.config import TrainConfig
+
+SLOW = "torch._dynamo tyro matplotlib.pyplot PIL.ImageDraw PIL.ImageFont".split()  # noqa: SIM905
+OURS = "audit.run_audit control.models observers.control rewards.mega training.run viewer.figure viewer.watch".split()  # noqa: SIM905
+"""Imported before the first fork; every case would import them again."""
+LIBC = ctypes.CDLL(None)
+PATIENCE = 120.0
+"""Seconds until a case counts as a hang."""
+MEMORY = 6 * 2**30
+"""Bytes of address space that a case may have."""
+UNCAUGHT = 99
+"""Status of a case that an exception went through."""
+TRAIN = "mega --preset debug --device cpu --quiet --no-tensorboard --env.points 1 --env.max-steps 8".split()  # noqa: SIM905
+RESUME = ["--quiet", "--no-tensorboard", "--minutes", "0.005"]
+AUDIT = ["--episodes", "1", "--frames", "6", "--lags", "3", "--device", "cpu"]
+
+
+@dataclass
+class Ending:
+    """How a case ended."""
+
+    words: list[str]
+    status: int
+    """Of the process; minus the signal that ended it."""
+    said: str
+    timed_out: bool = False
+
+    @property
+    def complaint(self) -> str:
+        """What it did that no case may do, or nothing."""
+        if self.timed_out:
+            return "hang"
+        if self.status < 0:
+            return f"signal {signal.Signals(-self.status).name}"
+        if "internal error" in self.said:
+            return "internal error"
+        if self.status == UNCAUGHT:
+            return "traceback"
+        return "" if self.status in (0, 1, 2) else f"status {self.status}"
+
+
+class Chaos:
+    """All cases, in a folder of their own, and what was found."""
+
+    def __init__(self, place: Path, rng: random.Random) -> None:
+        self.place, self.rng = place, rng
+        self.tally: dict[str, Counter[str]] = {}
+        self.findings: list[dict[str, Any]] = []
+        self.precious = place / "precious"
+        self.precious.write_text("precious\n")
+        self.original = place / "original"
+
+    def prepare(self) -> None:
+        """A run in the middle of its training, evaluated, audited, watched and reported."""
+        run, half = str(self.original), ["--minutes", "1e-9"]
+        for words in (
+            ["train", *TRAIN, "--frames", "192", "--out", run, *half],
+            *(["resume", run, "--quiet", "--no-tensorboard", *half] for _ in range(3)),
+            ["eval", run, "--episodes", "2"],
+            ["audit", run, *AUDIT, "--cache", f"{run}/audit-truth"],
+            ["watch", run, "--steps", "20"],
+            ["report", run],
+        ):
+            ending = self.start(words)()
+            if ending.status:
+                raise SystemExit(f"{' '.join(words)} failed: {ending.said}")
+
+    # Processes -------------------------------------------------------------------------------------------------------
+
+    def start(
+        self, words: list[str], before: Callable[[], None] = lambda: None, kill_after: float | None = None
+    ) -> Callable[[], Ending]:
+        """Fork a process that runs one command; what is returned waits for its end. `before` happens inside of it."""
+        reader, writer = os.pipe()  # no file: a full disk must not silence it
+        os.set_blocking(reader, False)
+        child = os.fork()
+        if child == 0:
+            self._be(words, writer, before)
+        os.close(writer)
+        begun, patience = time.monotonic(), PATIENCE if kill_after is None else kill_after
+
+        def wait() -> Ending:
+            timed_out, pause, said = False, 0.002, b""
+            while True:
+                done, status = os.waitpid(child, os.WNOHANG)
+                said += drained(reader)
+                if done:
+                    break
+                if time.monotonic() - begun > patience and not timed_out:
+                    os.killpg(child, signal.SIGKILL)
+                    timed_out = True
+                time.sleep(pause)
+                pause = min(2 * pause, 0.05)
+            os.close(reader)
+            text = said.decode(errors="replace")
+            return Ending(words, os.waitstatus_to_exitcode(status), text, timed_out and kill_after is None)
+
+        return wait
+
+    def _be(self, words: list[str], output: int, before: Callable[[], None]) -> None:
+        """What the child does; it never returns."""
+        status = UNCAUGHT
+        try:
+            LIBC.prctl(1, signal.SIGKILL)  # if this program ends, so do its cases
+            os.setsid()
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.chdir(self.place)
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            before()
+            try:
+                status = megareward_main([*words, "--debug"])
+            except SystemExit as ending:  # of the parser
+                status = ending.code if isinstance(ending.code, int) else 1
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    # Verdicts --------------------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, what: str, ending: Ending, complaint: str = "") -> None:
+        """One case of a kind: `what` was done to it, how it ended, and what else is wrong."""
+        complaint = ending.complaint or complaint
+        if not complaint and self.precious.read_text() != "precious\n":
+            complaint = "wrote outside"
+            self.precious.write_text("precious\n")
+        outcome = complaint or {0: "done", 1: "failed", 2: "refused"}.get(ending.status, "killed")
+        self.tally.setdefault(kind, Counter())[outcome] += 1
+        if complaint:
+            words = " ".join(ending.words)
+            self.findings.append({"kind": kind, "complaint": complaint, "what": what, "words": words})
+            tail = "\n    ".join(ending.said.strip().splitlines()[-12:])
+            print(f"FOUND {complaint}: {what}: megareward {words}\n    {tail}", flush=True)
+
+    def copy(self) -> Path:
+        run = self.place / f"run{self.rng.randrange(10**9)}"
+        shutil.copytree(self.original, run, symlinks=True)
+        return run
+
+    def command_on(self, run: Path) -> list[str]:
+        """Something that reads a run."""
+        path, out = str(run), str(self.place / "out")
+        return self.rng.choice(
+            [
+                *[["resume", path, *RESUME]] * 4,
+                ["eval", path, "--episodes", "1"],
+                ["audit", path, *AUDIT, "--cache", f"{path}/audit-truth"],
+                ["watch", path, "--steps", "8"],
+                ["watch", path, "--audited", "--policy", "random", "--out", f"{out}.html"],
+                ["report", path],
+                ["results", "add", path, "--ledger", out],
+                ["train", *TRAIN, "--frames", "24", "--from", path, "--out", f"{path}-next"],
+            ]
+        )
+
+    # Kills -----------------------------------------------------------------------------------------------------------
+
+    def kills(self, number: int) -> None:
+        """One run through all of them. Now and then the kill hits the very beginning of another."""
+        run = self.place / "killed"
+        for n in counted(number):
+            if n % 10 == 9:
+                self.kill_at_birth()
+                continue
+            resumed = ["resume", str(run), "--quiet", "--no-tensorboard"]
+            words = resumed if is_run(run) else ["train", *TRAIN, "--frames", "1G", "--out", str(run)]
+            if is_run(run) and n % 4 == 3:
+                others = (["eval", str(run), "--episodes", "4"], ["audit", str(run), *AUDIT], ["report", str(run)])
+                words = self.rng.choice([*others, ["watch", str(run), "--steps", "200"]])
+            ending = self.start(words, kill_after=self.rng.uniform(0.0, 2.5))()
+            if ending.status == -signal.SIGKILL:
+                ending.status = 0
+            self.note("kills", "kill -9", ending, self.is_broken(run))
+        self.compare(run)
+
+    def kill_at_birth(self) -> None:
+        run = self.place / f"born{self.rng.randrange(10**9)}"
+        self.start(["train", *TRAIN, "--frames", "48", "--out", str(run)], kill_after=self.rng.uniform(0, 0.6))()
+        if not run.exists():
+            return
+        ending = self.start(["resume", str(run), "--quiet", "--no-tensorboard"])()
+        self.note("kills", "kill -9 while the run is made", ending, "lost" if ending.status else "")
+        shutil.rmtree(run)
+
+    def is_broken(self, run: Path) -> str:
+        """What a kill may not leave behind."""
+        if not is_run(run):
+            return ""
+        warnings: list[str] = []
+        found = load_newest(run / "checkpoints", warnings.append)
+        for log in LOGS:
+            RunFolder(run).rows(log, warnings.append)
+        if warnings:
+            return f"lost: {warnings[0]}"
+        lines = len(RunFolder(run).rows("metrics.jsonl"))
+        return "lost: lines without a checkpoint" if found is None and lines else ""
+
+    def compare(self, run: Path) -> None:
+        """Trained to some end, the killed run must be what an undisturbed one is."""
+        if not is_run(run):
+            return
+        self.note("kills", "the end", self.start(["resume", str(run), *RESUME])())
+        wanted = RunFolder(run).rows("metrics.jsonl")[-1]["frames"]
+        calm = self.place / "calm"
+        ending = self.start(["train", *TRAIN, "--frames", "1G", "--out", str(calm), "--minutes", "1e-9"])()
+        while RunFolder(calm).rows("metrics.jsonl")[-1]["frames"] < wanted:
+            ending = self.start(["resume", str(calm), "--quiet", "--no-tensorboard", "--minutes", "0.05"])()
+        same = all(
+            without_the_machine(one) == without_the_machine(two)
+            for log in LOGS
+            for one, two in zip(RunFolder(run).rows(log), RunFolder(calm).rows(log), strict=False)
+        )
+        self.note("kills", "compared with an undisturbed run", ending, "" if same else "lost: the logs differ")
+
+    # Corruptions -----------------------------------------------------------------------------------------------------
+
+    def corruptions(self, number: int) -> None:
+        files = sorted(path.relative_to(self.original) for path in self.original.rglob("*"))
+        for n in counted(number):
+            run = self.copy()
+            target, harm = run / files[n % len(files)], self.rng.choice(list(HARMS))
+            HARMS[harm](self, target)
+            what = f"{harm} {target.relative_to(run)}"
+            self.attempt("corruptions", what, run, self.command_on(run))
+            if self.rng.random() < 0.3:  # whatever it was, the next command does not stumble over it
+                self.attempt("corruptions", what, run, self.command_on(run))
+            for leftover in (run, Path(f"{run}-next")):
+                shutil.rmtree(leftover, ignore_errors=True)
+
+    def attempt(self, kind: str, what: str, run: Path, words: list[str]) -> None:
+        before = contents(run)
+        ending = self.start(words)()
+        changed = words[0] == "resume" and ending.status == 2 and contents(run) != before
+        self.note(kind, what, ending, "changed what it refused" if changed else "")
+
+    # Places, company, words ------------------------------------------------------------------------------------------
+
+    def places(self, number: int) -> None:
+        for n in counted(number):
+            run = self.copy()
+            words = self.command_on(run)
+            if n % 2:
+                limit = int(10 ** self.rng.uniform(1, 6.5))
+                ending = self.start(words, before=lambda limit=limit: full_disk(limit))()
+                self.note("places", f"no file beyond {limit} bytes", ending)
+            else:
+                before = contents(run)
+                ending = self.start(words, before=lambda run=run: read_only(run))()
+                self.note("places", "read-only run", ending, "" if contents(run) == before else "wrote")
+            again = self.start(["resume", str(run), "--quiet", "--no-tensorboard"])()
+            self.note("places", "afterwards", again, "lost" if again.status else self.is_broken(run))
+            shutil.rmtree(run)
+
+    def company(self, number: int) -> None:
+        for n in counted(number):
+            run = self.copy()
+            both = [["resume", str(run), "--quiet", "--no-tensorboard"]] * 2
+            if n % 2:
+                both[1] = self.command_on(run)
+            endings = [wait() for wait in [self.start(words) for words in both]]
+            for ending in endings:
+                self.note("company", "two at once", ending)
+            again = self.start(["resume", str(run), "--quiet", "--no-tensorboard"])()
+            self.note("company", "afterwards", again, "lost" if again.status else self.is_broken(run))
+            shutil.rmtree(run)
+
+    def words(self, number: int) -> None:
+        for _ in counted(number):
+            run = str(self.original)
+            start = self.rng.choice(
+                [
+                    ["train", self.rng.choice([*METHODS, "nonsense"]), "--preset", "debug", "--frames", "48"],
+                    ["train", "mega", "--preset", "debug", "--frames", "48"],
+                    ["eval", run, "--episodes", "1", "--out", "out.jsonl"],
+                    ["audit", run, *AUDIT, "--out", "out"],
+                    ["watch", run, "--steps", "8", "--out", "out.html"],
+                    ["figure", "case-study", "--run", run, "--steps", "20", "--out", "out"],
+                    ["report", run, "--out", "out.html"],
+                    ["results"],
+                    ["bench", "emulator", "--game", "mini-pong", "--n-envs", "2", "--seconds", "0.01"],
+                    ["games"],
+                    ["methods"],
+                    ["experiment"],
+                    [],
+                ]
+            )
+            if start[:1] == ["train"]:
+                start += ["--minutes", "0.01", "--out", f"t{self.rng.randrange(10**9)}", "--no-tensorboard", "--quiet"]
+            known = OPTIONS["train"] if start[:1] == ["train"] else OPTIONS["others"]
+            more = [
+                word
+                for _ in range(self.rng.randint(0, 2))
+                for word in (self.rng.choice(known), self.rng.choice(VALUES))[: self.rng.randint(1, 2)]
+            ]
+            self.note("words", "odd words", self.start([*start, *more])())
+            for made in self.place.glob("t[0-9]*"):
+                shutil.rmtree(made)
+
+
+# Harm ----------------------------------------------------------------------------------------------------------------
+
+
+def cut(chaos: Chaos, file: Path) -> None:
+    os.truncate(file, chaos.rng.randrange(max(file.stat().st_size, 1)))
+
+
+def flip(chaos: Chaos, file: Path) -> None:
+    data = bytearray(file.read_bytes()) or bytearray(b"x")
+    data[chaos.rng.randrange(len(data))] ^= 1 << chaos.rng.randrange(8)
+    file.write_bytes(data)
+
+
+def replace_by_another(chaos: Chaos, file: Path) -> None:
+    others = [path for path in chaos.original.rglob("*") if path.is_file()]
+    file.write_bytes(chaos.rng.choice(others).read_bytes())
+
+
+def link(to: Callable[[Chaos, Path], Path]) -> Callable[[Chaos, Path], None]:
+    def harm(chaos: Chaos, path: Path) -> None:
+        remove(path)
+        path.symlink_to(to(chaos, path))
+
+    return harm
+
+
+def remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def folder_instead(chaos: Chaos, path: Path) -> None:
+    remove(path)
+    path.mkdir()
+
+
+def file_instead(chaos: Chaos, path: Path) -> None:
+    remove(path)
+    path.write_bytes(chaos.rng.randbytes(chaos.rng.randrange(200)))
+
+
+def forge(chaos: Chaos, file: Path) -> None:
+    """Content of the right form and the wrong meaning; where there are hashes, they are right."""
+    if file.suffix == ".safetensors":
+        tensors = safetensors.torch.load_file(file)
+        for name in chaos.rng.sample(sorted(tensors), 1):
+            tensors[name] = chaos.rng.choice(TENSOR_FORGERIES)(tensors[name]).contiguous()
+        file.write_bytes(safetensors.torch.save(tensors))
+    elif file.suffix in (".json", ".jsonl"):
+        lines = file.read_text().splitlines() if file.suffix == ".jsonl" else [file.read_text()]
+        chosen = chaos.rng.randrange(len(lines))
+        lines[chosen] = json.dumps(forged(json.loads(lines[chosen]), chaos.rng))
+        file.write_text("\n".join(lines) + "\n")
+    else:
+        file.write_bytes(chaos.rng.randbytes(100))
+    manifest = file.parent / "manifest.json"
+    if manifest.exists() and manifest != file:
+        hashes = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps(hashes | {file.name: hashlib.sha256(file.read_bytes()).hexdigest()}))
+
+
+def forged(value: Any, rng: random.Random) -> Any:
+    """The same with something odd in one place of it."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        if rng.random() < 0.1:
+            return {name: own for name, own in value.items() if name != key}
+        return value | {key: forged(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        return [*value[:at], forged(value[at], rng), *value[at + 1 :]]
+    return rng.choice(
+        [None, True, -1, 0, 1, 0.5, 10**30, -(10**30), 1e308, "", "x", "<script>", [], {}, [[]], "../../x"]
+    )
+
+
+TENSOR_FORGERIES: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x.flatten()[: x.numel() // 2].clone(),
+    lambda x: torch.cat([x.flatten()] * 2),
+    lambda x: x.to(torch.float16),
+    lambda x: x.to(torch.int64),
+    lambda x: torch.full_like(x, -1) if x.dtype != torch.uint8 else torch.zeros_like(x),
+    lambda x: torch.full_like(x, torch.nan) if x.is_floating_point() else x[None],
+    lambda x: x.flatten()[:0].clone(),
+    lambda x: torch.zeros(()),
+]
+
+HARMS: dict[str, Callable[[Chaos, Path], None]] = {
+    "delete": lambda chaos, path: remove(path),
+    "link to another file instead of": link(lambda chaos, path: chaos.precious),
+    "link to nothing instead of": link(lambda chaos, path: chaos.place / "nothing"),
+    "link to itself instead of": link(lambda chaos, path: path),
+    "folder instead of": folder_instead,
+    "file instead of": file_instead,
+}
+FILE_HARMS: dict[str, Callable[[Chaos, Path], None]] = {
+    "cut": cut,
+    "flip a bit of": flip,
+    "empty": lambda chaos, file: file.write_bytes(b""),
+    "nonsense after": lambda chaos, file: file.write_bytes(file.read_bytes() + chaos.rng.randbytes(50)),
+    "another file's content in": replace_by_another,
+    "forge": forge,
+}
+for name, function in FILE_HARMS.items():  # a folder has no bytes: it is deleted instead
+    HARMS[name] = lambda chaos, path, harm=function: remove(path) if path.is_dir() else harm(chaos, path)  # type: ignore[misc]
+HARMS["forge again"] = HARMS["forge"]
+
+
+def full_disk(limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+def read_only(run: Path) -> None:
+    """For this process alone, where it may; else by permissions."""
+    private, bind, remount = 1 << 18 | 1 << 14, 1 << 12, 1 << 5 | 1
+    path = str(run).encode()
+    steps = [(None, b"/", private), (path, path, bind), (None, path, bind | remount)]
+    if LIBC.unshare(0x20000) or any(LIBC.mount(source, target, None, how, None) for source, target, how in steps):
+        for place in (run, *run.rglob("*")):
+            place.chmod(place.stat().st_mode & ~0o222)
+
+
+def counted(number: int) -> Iterator[int]:
+    """The numbers of the cases of one kind, with a line of progress."""
+    bar = Bar("cases")
+    for n in range(number):
+        yield n
+        bar(n + 1, number)
+
+
+def drained(pipe: int) -> bytes:
+    """What is in it now."""
+    said = b""
+    try:
+        while part := os.read(pipe, 65536):
+            said += part
+    except BlockingIOError:
+        pass
+    return said
+
+
+def contents(run: Path) -> dict[str, Any]:
+    """Every file of a run, as it can be compared."""
+    return {
+        str(path.relative_to(run)): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in run.rglob("*")
+    }
+
+
+def without_the_machine(row: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in row.items() if not name.startswith(("seconds/", "memory/"))}
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def options_of(kind: Any, prefix: str = "--") -> list[str]:
+    """Every option of a config, nested ones by dots."""
+    found = []
+    for field in fields(kind):
+        value, name = getattr(kind, field.name), field.name.replace("_", "-")
+        found += options_of(value, f"{prefix}{name}.") if is_dataclass(value) else [f"{prefix}{name}"]
+    return found
+
+
+OPTIONS = {
+    "train": [*options_of(TrainConfig("mega")), "--reward.learning-rate", "--preset", "--from", "--plain"],
+    "others": """--episodes --steps --seed --device --policy --lags --frames --out --json --cache --greedy --help --game
+        --every --columns --start --video --video-steps --processes --ledger --audited --n-envs --seconds --threads
+        --groups --table --only --seeds --jobs --nonsense""".split(),  # noqa: SIM905
+}
+VALUES = """-1 0 1 2 7 0.5 -0.5 1e-9 1e9 1e38 1e400 nan inf -inf 99999999999999999999 2147483648 x yes no on off auto
+    cpu cuda --help -h true None [] {} ../../x / . nowhere mini-demon pong random trained mega x.gif""".split()  # noqa: SIM905
+VALUES += ["", " ", "\u00e9\u4e16", "a b", "'", "$(x)", "%s"]
+
+
+# The program ---------------------------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    kinds = {"kills": 100, "corruptions": 500, "places": 60, "company": 30, "words": 300}
+    for kind, usual in kinds.items():
+        parser.add_argument(f"--{kind}", type=int, default=None, help=f"[default: {usual}]")
+    parser.add_argument("--short", action="store_true", help="a few cases of each kind")
+    parser.add_argument("--seed", type=int, default=None, help="of the cases [default: another every time]")
+    parser.add_argument("--record", type=Path, help="write the table and all that was found into this file")
+    args = parser.parse_args()
+    seed = random.randrange(2**31) if args.seed is None else args.seed
+    short = {"kills": 4, "corruptions": 30, "places": 4, "company": 2, "words": 12}
+    numbers = {kind: getattr(args, kind) for kind in kinds}
+    numbers = {k: (short if args.short else kinds)[k] if n is None else n for k, n in numbers.items()}
+    print(f"Cases drawn with --seed {seed}: {', '.join(f'{n} {kind}' for kind, n in numbers.items())}", flush=True)
+    for module in (*SLOW, *COMMANDS.values(), *(f"megareward.{name}" for name in OURS)):
+        importlib.import_module(module)
+    torch.set_num_threads(1)
+    os.environ.update({"MEGAREWARD_COMMIT": commit() or "unknown", "OMP_NUM_THREADS": "1", "COLUMNS": "100"})
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        chaos = Chaos(Path(place).resolve(), random.Random(seed))
+        chaos.prepare()
+        for kind, number in numbers.items():
+            getattr(chaos, kind)(number)
+    table = {kind: dict(outcomes) for kind, outcomes in chaos.tally.items()}
+    minutes = round((time.monotonic() - begun) / 60, 1)
+    print(f"\n{'kind':12} cases  outcomes")
+    for kind, outcomes in table.items():
+        words = ", ".join(f"{n} {outcome}" for outcome, n in sorted(outcomes.items()))
+        print(f"{kind:12} {sum(outcomes.values()):5}  {words}")
+    if args.record:
+        record = {"seed": seed, "asked": numbers, "minutes": minutes, "commit": os.environ["MEGAREWARD_COMMIT"]}
+        replace_synced(args.record, json.dumps(record | {"table": table, "found": chaos.findings}, indent=1).encode())
+    cases = sum(sum(outcomes.values()) for outcomes in table.values())
+    print(
+        f"{'FAILED' if chaos.findings else 'OK'}: {len(chaos.findings)} findings in {cases} cases, {minutes} minutes."
+    )
+    return 1 if chaos.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
