@@ -17,3 +17,5 @@ class World:
     episodic: bool = True
     """The rule for death, the same for every method: whether returns end where the game does (`TrainConfig.episodic`).
     """
+    cells: tuple[int, int] = (4, 4)
+    """Rows and columns of the control maps, if there are any."""

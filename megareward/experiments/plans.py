@@ -285,6 +285,7 @@ def form(reward: str) -> Change:
 
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
+ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
 
 CAUSES = Experiment(
     name="causes",

@@ -106,7 +106,7 @@ def make(
         raise UsageError("control.oracle plays copies of the game, but a reward here never steps one; leave it out.")
     device = torch.device(device)
     actions = discrete(action_space)
-    world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed)
+    world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed, cells=(maps.H, maps.W))
     next_step = autoreset == "next_step"
     return IntrinsicReward(spec, _settings(spec, settings), world, reader, actions, next_step, maps if tracks else None)
 

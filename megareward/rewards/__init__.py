@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from megareward.errors import UsageError, suggestion
 from megareward.rewards.settings import (
     AliveConfig,
+    ARndConfig,
     CountConfig,
     CuriosityConfig,
     DirConfig,
     DivConfig,
     EmpConfig,
     ExtrinsicConfig,
+    GRndConfig,
     MegaConfig,
     NoSettings,
     RndConfig,
@@ -91,6 +93,20 @@ METHODS: dict[str, Method] = {
             observers=CONTROL,
         ),
         Method("rnd", "Random network distillation: new frames.", RndConfig, "megareward.rewards.rnd"),
+        Method(
+            "g-rnd",
+            "rnd that sees only what is under control (G-RND).",
+            GRndConfig,
+            "megareward.rewards.rnd",
+            observers=CONTROL,
+        ),
+        Method(
+            "a-rnd",
+            "rnd that sees only what the last action controls (A-RND).",
+            ARndConfig,
+            "megareward.rewards.rnd",
+            observers=CONTROL,
+        ),
         Method(
             "curiosity",
             "Curiosity: frames that the dynamics model does not foresee.",

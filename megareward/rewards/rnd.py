@@ -2,8 +2,13 @@
 
 A fixed random network, the target, gives every frame a code; a second network learns to predict that code from the
 frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... are the deviations in docs/methods.md.
+
+With a mask (G-RND, A-RND of the paper) both networks see only the cells in which a control map is above its own running
+mean; what is new elsewhere, such as a noisy TV, is not there for them.
 """
 
+import itertools
+import math
 from collections.abc import Mapping
 
 import torch
@@ -12,10 +17,10 @@ from torch import nn
 from megareward.nets import orthogonal
 from megareward.rewards.interface import RewardTerm
 from megareward.rewards.networks import (
+    PART,
     Learner,
     code_size,
     encoder,
-    in_parts,
     means_of,
     minibatches,
 )
@@ -24,13 +29,15 @@ from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
 from megareward.state import part
 from megareward.statistics.moments import Moments
-from megareward.types import Float, Tensor, UInt8
+from megareward.types import Bool, Float, Tensor, UInt8
 from megareward.world import World
 
 CLIP = 5.0
 """Bound of a scaled pixel (Burda et al.)."""
 LEAST_STD = 0.01
 """Grey levels. A pixel that never changed has no standard deviation; when it does change, it is new: clipped to +-5."""
+NAMES = {"none": "rnd", "g": "g-rnd", "direct": "a-rnd"}
+"""Of the method, by its mask."""
 OBSERVED_AT_ONCE = 512
 """Frames turned into float64 at a time."""
 
@@ -52,6 +59,9 @@ class RND:
         networks = nn.ModuleDict({"target": self.target, "predictor": self.predictor})
         self.learner = Learner(networks, config.learning_rate, world.device)
         self.moments = Moments.empty(world.frame_shape, world.device)
+        self.cells = world.cells
+        self.usual = Moments.empty((math.prod(world.cells),), world.device)
+        """Of the map that masks: how much each cell has of it."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
     def scaled(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 1 px_h px_w"]:
@@ -59,36 +69,67 @@ class RND:
         mean, std = self.moments.mean.float(), self.moments.std.clamp(min=LEAST_STD).float()
         return ((frames - mean) / std).clamp(-CLIP, CLIP)[:, None]
 
-    def error(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B"]:
+    def error(
+        self, frames: UInt8[Tensor, "B px_h px_w"], shown: Bool[Tensor, "B HW"] | None = None
+    ) -> Float[Tensor, "B"]:
+        """`shown`: the cells that the networks see; None: all."""
         x = self.scaled(frames)
+        if shown is not None:
+            x = x * over_the_frame(shown, self.cells, (x.shape[-2], x.shape[-1]))[:, None]
         return (self.predictor(x) - self.target(x)).square().mean(-1)
+
+    def shown(self, recorded: Recorded) -> Bool[Tensor, "T N HW"] | None:
+        """Of the frames that the transitions lead to: the cells whose share of the map is above their own mean."""
+        if self.config.mask == "none":
+            return None
+        return recorded.fields[self.config.mask][1:] > self.usual.mean.float()
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
         """A transition is as new as the frame it leads to."""
-        errors = in_parts(self.error, recorded.frames[1:].flatten(0, 1)).view(recorded.actions.shape)
-        return errors * (self.moments.n > 0)  # before the first statistics all pixels are clipped: that says nothing
+        frames, shown = recorded.frames[1:].flatten(0, 1), self.shown(recorded)
+        cells = itertools.repeat(None) if shown is None else shown.flatten(0, 1).split(PART)
+        with torch.no_grad():
+            errors = torch.cat([self.error(*some) for some in zip(frames.split(PART), cells, strict=False)])
+        # Before the first statistics all pixels are clipped: that says nothing.
+        return errors.view(recorded.actions.shape) * (self.moments.n > 0)
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         """The statistics take in the frames that were just rewarded; then the predictor learns them."""
         frames = recorded.frames[1:][recorded.real]  # (M, px_h, px_w)
+        shown = self.shown(recorded)
+        cells = None if shown is None else shown[recorded.real]  # (M, HW)
         for some in frames.split(OBSERVED_AT_ONCE):
             self.moments = self.moments.update(some)
         config, steps = self.config, []
+        if cells is not None:
+            self.usual = self.usual.update(recorded.fields[config.mask][1:][recorded.real])
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
-            loss = self.error(frames[index]).mean()
+            loss = self.error(frames[index], None if cells is None else cells[index]).mean()
             self.learner.step(loss)
             steps.append({"loss": loss})
-        return means_of(steps) | {"pixel_std": self.moments.std.mean()}
+        metrics = means_of(steps) | {"pixel_std": self.moments.std.mean()}
+        return metrics if cells is None or not len(cells) else metrics | {"shown": cells.float().mean()}
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}
+        if self.config.mask != "none":
+            moments |= {f"usual.{name}": tensor.clone() for name, tensor in self.usual._asdict().items()}
         return self.learner.state_dict() | moments | {"draws": self.draws.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.learner.load_state_dict(state)
         self.moments = Moments(**{name: x.to(self.device) for name, x in part(state, "moments").items()})
+        if usual := part(state, "usual"):
+            self.usual = Moments(**{name: x.to(self.device) for name, x in usual.items()})
         set_rng_state(self.draws, state["draws"])
 
 
+def over_the_frame(
+    shown: Bool[Tensor, "B HW"], cells: tuple[int, int], size: tuple[int, int]
+) -> Bool[Tensor, "B px_h px_w"]:
+    (H, W), (px_h, px_w) = cells, size
+    return shown.view(-1, H, 1, W, 1).expand(-1, H, px_h // H, W, px_w // W).reshape(-1, px_h, px_w)
+
+
 def build(config: RndConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(config.stream("rnd", world.episodic), RND(config, world))]
+    return [RewardTerm(config.stream(NAMES[config.mask], world.episodic), RND(config, world))]

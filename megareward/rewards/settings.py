@@ -3,7 +3,7 @@
 import itertools
 import operator
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from megareward.errors import UsageError
 from megareward.reward_stream import RewardStream
@@ -133,8 +133,25 @@ class RndConfig(OneStream):
     normalise: bool = True
     """Divide by the running std of the discounted return (source)."""
 
+    mask: ClassVar[Literal["none", "g", "direct"]] = "none"
+    """The map of control outside of which nothing is seen."""
+
     def __post_init__(self) -> None:
         _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
+
+
+@dataclass(frozen=True)
+class GRndConfig(RndConfig):
+    """Random network distillation where there is control, direct or latent (paper: G-RND)."""
+
+    mask = "g"
+
+
+@dataclass(frozen=True)
+class ARndConfig(RndConfig):
+    """Random network distillation where the last action shows (paper: A-RND)."""
+
+    mask = "direct"
 
 
 @dataclass(frozen=True)

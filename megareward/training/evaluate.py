@@ -157,7 +157,7 @@ class Player:
         play, but the observers are the run's own."""
         config = replace(config, ppo=replace(config.ppo, precision="float32"))
         env = self.env = make_game(config, n_envs, device)
-        world, generator = world_of(env, device, seed, config.episodic), torch.Generator(device).manual_seed(seed)
+        world, generator = world_of(env, device, seed, config), torch.Generator(device).manual_seed(seed)
         names = config.observers if tracks else config.observers_of_policy
         self.observers = make_observers(
             config, env, world, names=names if learnt else (), learns=False, with_relation=with_relation

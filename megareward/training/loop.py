@@ -37,7 +37,7 @@ class Trainer:
         self.env = env or make_game(config, config.n_envs, device, in_groups=True)
         self.cuda_streams = CudaStreams(device, enabled=config.overlaps_on(device.type))
         self.generator = torch.Generator(device).manual_seed(config.seed)
-        world = world_of(self.env, device, config.seed, config.episodic)
+        world = world_of(self.env, device, config.seed, config)
         self.observers = make_observers(config, self.env, world, streams=self.cuda_streams)
         self.rewards = make_rewards(config, world)
         self.rollout = make_rollout(config, world, self.observers, config.rollout_steps, len(self.rewards.terms))

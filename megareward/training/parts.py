@@ -27,8 +27,10 @@ def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_grou
     return make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
 
 
-def world_of(env: BatchedEnv, device: torch.device, seed: int, episodic: bool = True) -> World:
-    return World(env.n_envs, env.n_actions, env.frame_shape, device, seed, episodic)
+def world_of(env: BatchedEnv, device: torch.device, seed: int, config: TrainConfig | None = None) -> World:
+    """`config`: of the run, where anything but the observers will read it."""
+    known = () if config is None else (config.episodic, (config.control.H, config.control.W))
+    return World(env.n_envs, env.n_actions, env.frame_shape, device, seed, *known)
 
 
 def make_observers(

@@ -13,13 +13,14 @@ from megareward.rollout import Recorded
 from megareward.world import World
 
 T, N, A, HW = 5, 3, 7, 6
+CELLS = (2, 3)
 SMALL, ATARI = (32, 36), (84, 84)
 RESETS = ((0, 0), (3, 1), (5, 2))
 """(t, n) of the frames that open an episode: at the start, in the middle and at the end of a rollout."""
 
 
 def world(frame_shape: tuple[int, int] = SMALL, seed: int = 1, n_envs: int = N, n_actions: int = A) -> World:
-    return World(n_envs, n_actions, frame_shape, torch.device("cpu"), seed)
+    return World(n_envs, n_actions, frame_shape, torch.device("cpu"), seed, cells=CELLS)
 
 
 def record(

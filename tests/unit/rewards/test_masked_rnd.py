@@ -1,0 +1,96 @@
+"""RND behind a mask: what is not under control is not there."""
+
+import pytest
+import torch
+
+from megareward.rewards import METHODS
+from megareward.rewards.rnd import over_the_frame
+from megareward.rollout import Recorded
+from tests.unit.rewards.recordings import (
+    CELLS,
+    HW,
+    SMALL,
+    N,
+    T,
+    assert_resets_alone_teach_nothing,
+    assert_resets_do_not_matter,
+    noise,
+    world,
+)
+
+MASKS = {"g-rnd": "g", "a-rnd": "direct"}
+every_mask = pytest.mark.parametrize("method", MASKS)
+
+
+def built(method: str, own_world=None):
+    row = METHODS[method]
+    [(stream, reward)] = row.build(row.config(epochs=1, minibatches=2), own_world or world())
+    assert stream.name == method
+    return reward
+
+
+def with_map(method: str, seed: int = 0) -> Recorded:
+    """Random frames under a random map, in which the first two cells are far below the others."""
+    recorded = noise(seed=seed, first=())
+    values = torch.rand(T + 1, N, HW, generator=torch.Generator().manual_seed(seed)) + 1
+    values[..., :2] -= 1
+    recorded.fields[MASKS[method]].copy_(values)
+    return recorded
+
+
+def elsewhere(recorded: Recorded, reward, noisy: bool) -> Recorded:
+    """The same with other pixels where nothing is shown, or where it is."""
+    shown = over_the_frame(reward.shown(recorded).flatten(0, 1), CELLS, SMALL).unflatten(0, (T, N))
+    assert shown.any()
+    assert not shown.all()
+    other = noise(seed=9, first=()).frames[1:]
+    frames = recorded.frames.clone()
+    frames[1:] = torch.where(shown == noisy, other, frames[1:])
+    return Recorded(frames, recorded.actions, *[recorded.first] * 3, None, recorded.fields)
+
+
+@every_mask
+def test_noise_outside_of_the_mask_pays_nothing_bit_for_bit(method):
+    reward = built(method)
+    reward.update(with_map(method))
+    recorded = with_map(method, seed=1)
+    paid = reward.compute(recorded)
+    assert torch.equal(reward.compute(elsewhere(recorded, reward, noisy=False)), paid)
+    assert not torch.equal(reward.compute(elsewhere(recorded, reward, noisy=True)), paid)
+
+
+@every_mask
+def test_a_cell_is_shown_while_it_has_more_than_its_own_mean_of_all_rollouts_before(method):
+    reward, before = built(method), []
+    for seed in range(3):
+        recorded = with_map(method, seed)
+        values = recorded.fields[MASKS[method]][1:]
+        usual = torch.cat(before).mean(0) if before else torch.zeros(HW)
+        assert torch.equal(reward.shown(recorded), values > usual)
+        reward.update(recorded)
+        before.append(values.flatten(0, 1))
+
+
+def test_cells_are_painted_over_the_frame():
+    shown = torch.zeros(1, HW, dtype=torch.bool)
+    shown[0, 4] = True  # of 2 x 3 cells on 32 x 36 pixels: the lower row, in the middle
+    painted = over_the_frame(shown, CELLS, SMALL)[0]
+    assert painted.sum() == 16 * 12
+    assert painted[16:, 12:24].all()
+
+
+@every_mask
+def test_resets_neither_pay_nor_teach(method):
+    def make(own_world, **settings):
+        return built(method, own_world)
+
+    assert_resets_do_not_matter(make)
+    assert_resets_alone_teach_nothing(make)
+
+
+@every_mask
+def test_what_a_cell_usually_has_is_saved(method):
+    one, two = built(method), built(method)
+    one.update(with_map(method))
+    two.load_state_dict(one.state_dict())
+    assert torch.equal(one.shown(with_map(method, 1)), two.shown(with_map(method, 1)))
