@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 from megareward.rewards import METHODS
@@ -48,6 +49,14 @@ def test_the_loop_counts_the_score_of_whole_games():
 
 def test_a_script_for_rlexplore():
     assert math.isfinite(example("rlexplore_drop_in").main(iterations=2, n_envs=4, n_steps=8))
+
+
+def test_maps_of_somebody_else():
+    frames = np.zeros((3, 8, 8), dtype=np.uint8)
+    frames[2, 5, 1] = 9
+    maps = example("control_maps")
+    assert maps.frame_difference(frames, np.zeros(2), (2, 2)).sum((1, 2)).tolist() == [0, 0, 9]
+    assert maps.motion_mask(frames, np.zeros(2), (2, 2))["g"][2].tolist() == [[False, False], [True, False]]
 
 
 def test_every_example_is_run_here():

@@ -193,6 +193,7 @@ def test_each_game_is_played_by_one_code_and_the_best_one_is_told_beside_the_sco
         result = evaluate_run(folder.path, 24, device=CPU)
     assert len(result.skills) == len(result.scores) == 24
     assert len(set(result.skills)) > 2
+    save_evaluation(result, folder.path / "eval.jsonl")
     [line] = (folder.path / "eval.jsonl").read_text().splitlines()
     assert json.loads(line)["skills"] == result.skills
     of_each = {k: [s for s, own in zip(result.scores, result.skills, strict=True) if own == k] for k in result.skills}
