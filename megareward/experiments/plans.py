@@ -46,6 +46,8 @@ class Experiment:
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
     tuned_on: tuple[str, ...] = ()
     """Columns on which settings were chosen. An audit that names them is tabulated game by game, the others apart."""
+    is_long: bool = False
+    """Its table shows only rows of which something is recorded."""
     whole_games: int = 0
     """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
 
@@ -299,6 +301,7 @@ CAUSES = Experiment(
     columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,
     seeds=5,
+    is_long=True,
 )
 
 NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")

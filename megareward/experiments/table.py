@@ -32,7 +32,7 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
 
 
 def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
-    """Rows and columns as in the plan; `-` where no run is recorded."""
+    """Rows and columns as in the plan; `-` where no run is recorded. A long table leaves out rows of such."""
     if experiment.is_audit:
         return audit_markdown(experiment, cells, results)
     scores = scores_of(cells, results)
@@ -48,18 +48,21 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         return f"{np.mean(found):.2f} [{low:.2f}, {high:.2f}]{seeds}"
 
     columns = list(experiment.columns)
+    wanted = {row for row, _ in scores} if experiment.is_long else set(experiment.rows)
+    rows = [row for row in experiment.rows if row in wanted]
     lines = [
         f"| {experiment.name} | {' | '.join(columns)} |",
         "|---" * (len(columns) + 1) + "|",
-        *(f"| {row} | {' | '.join(shown(row, column) for column in columns)} |" for row in experiment.rows),
+        *(f"| {row} | {' | '.join(shown(row, column) for column in columns)} |" for row in rows),
     ]
     frames = cells[0].config.frames
     seeds = "one seed, which says nothing about spread"
     if experiment.seeds > 1:
         seeds = f"mean over {experiment.seeds} seeds with 95% bootstrap intervals over the seeds"
+    missing = len(experiment.rows) - len(rows)
     note = (
         f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, {seeds}. "
-        "Every run is a file beside this table."
+        "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
     return "\n".join([*lines, "", note, ""])
 

@@ -261,6 +261,10 @@ def test_the_table_has_means_intervals_and_gaps(tmp_path):
     text = markdown(experiment, experiment.cells(), tmp_path)
     assert "| mega | 1.50 [1.00, 2.00] | - |" in text
     assert "| random | - |" in text
+    text = markdown(replace(experiment, is_long=True), experiment.cells(), tmp_path)
+    assert "| mega | 1.50 [1.00, 2.00] | - |" in text
+    assert "random" not in text
+    assert "Rows not begun yet: 1." in text
 
 
 def test_a_typo_is_refused_with_a_hint(capsys):
