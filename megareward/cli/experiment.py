@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import Count, parse
 from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment
 
@@ -18,7 +18,7 @@ class ExperimentArgs:
     """Which one; without a name they are listed."""
     seeds: int | None = None
     """[default: the experiment's]"""
-    frames: int | None = None
+    frames: Count | None = None
     """[default: the experiment's]"""
     jobs: int = 0
     """Runs at a time, each a process of its own; 0 is one per core."""

@@ -1,6 +1,7 @@
 """Make an experiment: its runs, their audits where it asks for them, and its table."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from megareward.errors import UsageError
@@ -45,7 +46,7 @@ def make_experiment(
 
             for cell in audit_all(chosen, runs, results):
                 print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
-    text = markdown(experiment, cells, results)
+    text = markdown(replace(experiment, seeds=seeds or experiment.seeds), cells, results)
     print(f"\n{text}\n")
     save_file(results / "table.md", text.encode())
     print(f"Wrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")

@@ -267,6 +267,14 @@ def test_the_table_has_means_intervals_and_gaps(tmp_path):
     assert "Rows not begun yet: 1." in text
 
 
+def test_the_table_says_how_many_seeds_were_asked_for(tmp_path, capsys):
+    words = ["--table", "--frames", "6k", "--results", str(tmp_path)]
+    assert main(["experiment", "death", *words]) == 0
+    assert "after 6,000 frames, mean over 5 seeds" in capsys.readouterr().out
+    assert main(["experiment", "death", *words, "--seeds", "1"]) == 0
+    assert "after 6,000 frames, one seed" in capsys.readouterr().out
+
+
 def test_a_typo_is_refused_with_a_hint(capsys):
     assert main(["experiment", "mini-game"]) == 2
     assert "Did you mean mini-games" in capsys.readouterr().err
