@@ -138,7 +138,8 @@ class LatentConfig:
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
     same of propagated (or held) control, the released form closest to Eq. 11. level: g itself, whose discounted sum is
     that of `difference` with the loss at an end, but for a term that no action changes. beyond: propagated (or held)
-    control of cells that the last action does not control at once. moved: the same of those that changed."""
+    control of cells that the last action does not control at once. moved: the same of those that changed. These
+    three pay for what is held, not for growth: use them with --reward.no-end-takes-all."""
 
     def __post_init__(self) -> None:
         for name in ("background", "flash"):

@@ -62,11 +62,11 @@ class PongConfig(MiniConfig):
 
 
 @dataclass(frozen=True)
-class BreakoutConfig(MiniConfig):
-    """mini-breakout: +1 for every brick."""
+class LivesConfig(MiniConfig):
+    """A game that is over when the last of some lives is lost."""
 
     lives: int = 3
-    """Balls per game. Source: ours (Atari's Breakout gives 5)."""
+    """How often the player may fail in a game. Source: ours."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,51 +78,23 @@ class BreakoutConfig(MiniConfig):
 
 
 @dataclass(frozen=True)
-class DemonConfig(MiniConfig):
-    """mini-demon: +1 for every enemy shot."""
-
-    lives: int = 3
-    """Guns per game. Source: ours (Atari's DemonAttack gives 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least_one(lives=self.lives)
-
-    @property
-    def starting_lives(self) -> int:
-        return self.lives
+class BreakoutConfig(LivesConfig):
+    """mini-breakout: +1 for every brick. A life is a ball; Atari's Breakout gives 5."""
 
 
 @dataclass(frozen=True)
-class RoadConfig(MiniConfig):
-    """mini-road: +1 for every crossing."""
-
-    lives: int = 3
-    """Walkers per game. Source: ours (Atari's Freeway only throws the chicken back)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least_one(lives=self.lives)
-
-    @property
-    def starting_lives(self) -> int:
-        return self.lives
+class DemonConfig(LivesConfig):
+    """mini-demon: +1 for every enemy shot. A life is a gun; Atari's DemonAttack gives 4."""
 
 
 @dataclass(frozen=True)
-class CrateConfig(MiniConfig):
-    """mini-crate: +1 for every crate delivered."""
+class RoadConfig(LivesConfig):
+    """mini-road: +1 for every crossing. A life is a walker; Atari's Freeway only throws the chicken back."""
 
-    lives: int = 3
-    """Workers per game. Source: ours."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _at_least_one(lives=self.lives)
-
-    @property
-    def starting_lives(self) -> int:
-        return self.lives
+@dataclass(frozen=True)
+class CrateConfig(LivesConfig):
+    """mini-crate: +1 for every crate delivered. A life is a worker."""
 
 
 def _game(name: str, title: str, config: type[MiniConfig], world: str, actions: int) -> Game:
