@@ -55,7 +55,7 @@ class AdmConfig:
 class RtmConfig:
     """The relational transition model, Eq. 6-8: which cell of the last frame explains each cell of this one?"""
 
-    model: Literal["pairs", "local"] = "pairs"
+    model: Literal["pairs", "local"] = "local"
     """pairs: Phi and Gamma for every pair of cells (paper). local: Phi is a convolution that sees one cell and draws
     its surroundings, and a cell relies on whoever drew its changed pixels best (`control.local_rtm`); of the other
     settings here it has `stack` only."""
@@ -133,7 +133,7 @@ class LatentConfig:
     relation: Literal["learnt", "itself"] = "learnt"
     """From where a cell takes over control. itself: only from what it was itself, whatever RTM says; the paper's
     ablation of latent control."""
-    reward: RewardForm = "record"
+    reward: RewardForm = "moved"
     """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
     same of propagated (or held) control, the released form closest to Eq. 11. level: g itself, whose discounted sum is

@@ -156,13 +156,26 @@ SOURCES_RULE = ("rnd", "curiosity", "count")
 """Methods whose sources let the return flow on beyond an end, whatever the others do."""
 
 
+def charged(config: TrainConfig) -> TrainConfig:
+    """Mega-reward that loses all of g when an episode ends."""
+    return replace(config, reward=replace(config.reward, end_takes_all=True))
+
+
+PAIRS = control(rtm={"model": "pairs"})
+EARLIER_MODELS = both(PAIRS, control(latent={"reward": "record"}))
+EARLIER = both(EARLIER_MODELS, charged)
+"""Mega-reward as it was by default when the first tables were made."""
+
+
 def as_in_its_source(name: str) -> Change:
     """Each method under the rule for death of its own source. Tables made so compare rules as well as rewards; `death`
     compares rewards."""
 
     def change(config: TrainConfig) -> TrainConfig:
-        config = method(name)(config)
-        return replace(config, reward=replace(config.reward, episodic="no")) if name in SOURCES_RULE else config
+        config = EARLIER_MODELS(method(name)(config))
+        if name in SOURCES_RULE:
+            return replace(config, reward=replace(config.reward, episodic="no"))
+        return charged(config) if name == "mega" else config
 
     return change
 
@@ -189,7 +202,7 @@ def with_g(config: TrainConfig) -> TrainConfig:
 def compared(*changes: Change) -> Change:
     """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
     base = {"hold": True, "clip": True, "above_chance": True, "background": 1.0, "reward": "spread"}
-    return both(control(latent=base), with_g, *changes)
+    return both(EARLIER, control(latent=base), with_g, *changes)
 
 
 def no_charge(config: TrainConfig) -> TrainConfig:
@@ -252,7 +265,7 @@ FORMS = Experiment(
 FLASH = Experiment(
     name="flash",
     question="Does a screen that flashes at every death teach to die?",
-    rows={"random": method("random"), "mega, a flash pays": FLASH_PAYS, "mega": method("mega")},
+    rows={"random": method("random"), "mega, a flash pays": both(EARLIER, FLASH_PAYS), "mega": EARLIER},
     columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
 )
@@ -265,7 +278,6 @@ def nothing_ends(config: TrainConfig) -> TrainConfig:
 def under_both_rules(names: tuple[str, ...], not_episodic: tuple[str, ...]) -> dict[str, Change]:
     """Rows of methods where ends of the game end the return, then where nothing does."""
     rows = {name: method(name) for name in names}
-    rows["mega without the charge"] = both(method("mega"), no_charge)
     return rows | {f"{name}, nothing ends": both(method(name), nothing_ends) for name in not_episodic}
 
 
@@ -282,10 +294,10 @@ def form(reward: str) -> Change:
     """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
     pay for its level have nothing to give back."""
     change = both(method("mega"), control(latent={"reward": reward}))
-    return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
+    return both(change, charged) if reward in ("difference", "positive", "record", "spread") else change
 
 
-AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
+AS_PRINTED = both(method("mega"), charged, LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
 ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
 
@@ -305,20 +317,81 @@ CAUSES = Experiment(
 )
 
 NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")
+GROWTH = {
+    "growth": both(method("mega"), EARLIER_MODELS),
+    "growth, charged": both(method("mega"), EARLIER),
+    "growth, charged, direct": both(method("mega-direct"), EARLIER),
+}
+"""Rewards for the growth of control, in the form `record`, with and without the loss of all of it at an end."""
 
 DEATH = Experiment(
     name="death",
     question="What is control worth, under one rule for death?",
-    rows=under_both_rules(("random", *NOT_RANDOM), NOT_RANDOM),
-    columns={name: game(name) for name in TUNING_GAMES},
+    rows=under_both_rules(("random", *NOT_RANDOM, "mega-count", "dir", "emp", "sto", "div", "extrinsic"), NOT_RANDOM)
+    | GROWTH
+    | {"growth, nothing ends": both(GROWTH["growth, charged"], nothing_ends)}
+    | {"growth, direct, nothing ends": both(GROWTH["growth, charged, direct"], nothing_ends)},
+    columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,
     seeds=5,
+    is_long=True,
+)
+
+
+def printed_models(config: TrainConfig) -> TrainConfig:
+    """Eq. 1-11 as printed, trained as the others are."""
+    models, printed = config.control, control_config.paper(config.control)
+    training = {name: getattr(models, name) for name in (*control_config.RELEASED_TRAINING, "overlap")}
+    printed = replace(printed, **training, background_frames=models.background_frames)
+    return replace(config, control=printed, g_channel="auto")
+
+
+RUNGS = {
+    "relations by sight": control(rtm={"model": "local", "stack": 4}),
+    "what moves is paid": control(latent={"reward": "moved"}),
+    "softmax and place": control(adm={"attention": "softmax", "place": True}),
+    "frames scaled": control(normalise="pixel"),
+    "hold, clip, above chance": control(latent={"hold": True, "clip": True, "above_chance": True}),
+    "background and flash": control(latent={"background": 0.5, "flash": 0.5}),
+    "policy prior": control(adm={"policy_prior": True}),
+    "no g channel": no_g,
+}
+"""From the method as printed to the default, each on top of those before."""
+WITHOUT = {
+    "pairs": PAIRS,
+    "Eq. 11": both(control(latent={"reward": "difference"}), charged),
+    "sparsemax": control(adm={"attention": "sparsemax"}),
+    "no place": control(adm={"place": False}),
+    "frames unscaled": control(normalise="fixed"),
+    "no hold": control(latent={"hold": False}),
+    "no clip": control(latent={"clip": False}),
+    "neither hold nor clip": control(latent={"hold": False, "clip": False}),
+    "direct control below chance": control(latent={"above_chance": False}),
+    "nothing forgets": control(latent={"background": 1.0}),
+    "no policy prior": control(adm={"policy_prior": False}),
+    "g channel": with_g,
+}
+"""The default with one thing as it is in the paper."""
+
+LADDER = Experiment(
+    name="ladder",
+    question="Which deviations from the paper pay for themselves?",
+    rows={"0 as printed": both(method("mega"), printed_models)}
+    | {
+        f"{n} {name}": both(method("mega"), printed_models, *list(RUNGS.values())[:n])
+        for n, name in enumerate(RUNGS, 1)
+    }
+    | {f"default but {name}": both(method("mega"), change) for name, change in WITHOUT.items()},
+    columns={name: game(name) for name in MINI_GAMES},
+    frames=150_000,
+    seeds=5,
+    is_long=True,
 )
 
 DEATH_ATARI = Experiment(
     name="death-atari",
     question="What is control worth on Atari, under one rule for death?",
-    rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd")),
+    rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd")) | {"growth, charged": GROWTH["growth, charged"]},
     columns={name: atari(name) for name in ("breakout", "kung_fu_master", "up_n_down", "seaquest", "pong")},
     frames=10_000_000,
     seeds=1,
@@ -393,7 +466,7 @@ ATARI_FORMS = Experiment(
 ATARI_FLASH = Experiment(
     name="atari-flash",
     question="Does DemonAttack, whose screen flashes when the ship is hit, teach to be hit?",
-    rows={"mega, a flash pays": FLASH_PAYS, "mega": method("mega")},
+    rows={"mega, a flash pays": both(EARLIER, FLASH_PAYS), "mega": EARLIER},
     columns={"demon_attack": atari("demon_attack")},
     frames=10_000_000,
     seeds=1,
@@ -412,8 +485,8 @@ MAPS = Experiment(
     name="maps",
     question="Whose control maps are true?",
     rows={
-        "default": only_watch(),
-        "nothing forgets": both(only_watch(), control(latent={"background": 1.0, "reward": "spread"}), with_g),
+        "default": both(EARLIER, only_watch()),
+        "nothing forgets": both(EARLIER, only_watch(), control(latent={"background": 1.0, "reward": "spread"}), with_g),
         "released": only_watch(models_of("released", PPOConfig(clip_decays=True, normalise_advantages="rollout"))),
         "paper": only_watch(models_of("paper", PPOConfig(clip_decays=True), batch=256)),  # the preset now has 8
     },
@@ -439,7 +512,7 @@ ALL_MAPS = Experiment(
     name="all-maps",
     question="Whose control maps are true on games that nobody tuned on?",
     rows={name: MAPS.rows[name] for name in ("default", "released", "paper")}
-    | {"local relations": only_watch(control(rtm={"model": "local"}))},
+    | {"local relations": only_watch()},
     columns={name: atari(name) for name in (*TUNED_ON, *NOT_TUNED_ON)},
     frames=1_500_000,
     seeds=1,
@@ -453,6 +526,7 @@ ALL = (
     FLASH,
     CAUSES,
     DEATH,
+    LADDER,
     DEATH_ATARI,
     ATARI,
     PLAY,

@@ -249,7 +249,11 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
-    """Settings as version 1 wrote them, under their present names; others are returned as they are."""
+    """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
+    choice, RTM was of pairs."""
+    control = config.get("control")
+    if isinstance(control, dict) and isinstance(control.get("rtm"), dict) and "model" not in control["rtm"]:
+        config = config | {"control": control | {"rtm": control["rtm"] | {"model": "pairs"}}}
     if "n_envs" in config or not isinstance(config.get("ppo"), dict):
         return config
     reward = dict(config.get("reward") or {})
