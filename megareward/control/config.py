@@ -116,7 +116,7 @@ class LatentConfig:
 
     rho: float = 0.99
     """Discount per step of control passed on. Paper: 0.99."""
-    hold: bool = True
+    hold: bool = False
     """A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
     code: yes."""
     clip: bool = True
@@ -133,7 +133,7 @@ class LatentConfig:
     relation: Literal["learnt", "itself"] = "learnt"
     """From where a cell takes over control. itself: only from what it was itself, whatever RTM says; the paper's
     ablation of latent control."""
-    reward: RewardForm = "moved"
+    reward: RewardForm = "difference"
     """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
     record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
     same of propagated (or held) control, the released form closest to Eq. 11. level: g itself, whose discounted sum is

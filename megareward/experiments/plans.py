@@ -162,7 +162,7 @@ def charged(config: TrainConfig) -> TrainConfig:
 
 
 PAIRS = control(rtm={"model": "pairs"})
-EARLIER_MODELS = both(PAIRS, control(latent={"reward": "record"}))
+EARLIER_MODELS = both(PAIRS, control(latent={"hold": True, "reward": "record"}))
 EARLIER = both(EARLIER_MODELS, charged)
 """Mega-reward as it was by default when the first tables were made."""
 
@@ -294,10 +294,10 @@ def form(reward: str) -> Change:
     """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
     pay for its level have nothing to give back."""
     change = both(method("mega"), control(latent={"reward": reward}))
-    return both(change, charged) if reward in ("difference", "positive", "record", "spread") else change
+    return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
 
 
-AS_PRINTED = both(method("mega"), charged, LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
+AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
 ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
 
@@ -318,7 +318,8 @@ CAUSES = Experiment(
 
 NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")
 GROWTH = {
-    "growth": both(method("mega"), EARLIER_MODELS),
+    "mega without the charge": both(method("mega"), no_charge),
+    "growth": both(method("mega"), EARLIER_MODELS, no_charge),
     "growth, charged": both(method("mega"), EARLIER),
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
 }
@@ -348,10 +349,9 @@ def printed_models(config: TrainConfig) -> TrainConfig:
 
 RUNGS = {
     "relations by sight": control(rtm={"model": "local", "stack": 4}),
-    "what moves is paid": control(latent={"reward": "moved"}),
     "softmax and place": control(adm={"attention": "softmax", "place": True}),
     "frames scaled": control(normalise="pixel"),
-    "hold, clip, above chance": control(latent={"hold": True, "clip": True, "above_chance": True}),
+    "clip, above chance": control(latent={"clip": True, "above_chance": True}),
     "background and flash": control(latent={"background": 0.5, "flash": 0.5}),
     "policy prior": control(adm={"policy_prior": True}),
     "no g channel": no_g,
@@ -359,19 +359,21 @@ RUNGS = {
 """From the method as printed to the default, each on top of those before."""
 WITHOUT = {
     "pairs": PAIRS,
-    "Eq. 11": both(control(latent={"reward": "difference"}), charged),
+    "untrained": control(passes=0),
+    "no charge": no_charge,
+    "what moves is paid": both(control(latent={"reward": "moved"}), no_charge),
+    "hold": control(latent={"hold": True}),
     "sparsemax": control(adm={"attention": "sparsemax"}),
     "no place": control(adm={"place": False}),
     "frames unscaled": control(normalise="fixed"),
-    "no hold": control(latent={"hold": False}),
     "no clip": control(latent={"clip": False}),
-    "neither hold nor clip": control(latent={"hold": False, "clip": False}),
     "direct control below chance": control(latent={"above_chance": False}),
     "nothing forgets": control(latent={"background": 1.0}),
     "no policy prior": control(adm={"policy_prior": False}),
+    "neither place nor prior": control(adm={"place": False, "policy_prior": False}),
     "g channel": with_g,
 }
-"""The default with one thing as it is in the paper."""
+"""The default with one thing as it is in the paper or in the released code, or was tried."""
 
 LADDER = Experiment(
     name="ladder",

@@ -89,7 +89,7 @@ class MegaConfig(OneStream):
     method mega-count always pays this."""
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
-    end_takes_all: bool = False
+    end_takes_all: bool = True
     """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g. Only
     where ends count (--episodic), and only of `growth`. Paper: no word. Released code: no."""
     episodic: Episodic = "rule"
