@@ -116,6 +116,9 @@ class LatentConfig:
 
     rho: float = 0.99
     """Discount per step of control passed on. Paper: 0.99."""
+    combine: Literal["sum", "max"] = "sum"
+    """How a cell's control by the last action and by earlier ones become one number. Paper: their sum. max: the larger,
+    so that nothing adds up by itself: a thing that lies on two cells counts no more than on one."""
     hold: bool = False
     """A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
     code: yes."""

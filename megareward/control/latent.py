@@ -61,6 +61,11 @@ def accumulate(direct: Float[Tensor, "N HW"], passed_on: Float[Tensor, "N HW"], 
     return rho * passed_on + direct
 
 
+def strongest(direct: Float[Tensor, "N HW"], passed_on: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
+    """Eq. 10 with the larger of the two in place of their sum."""
+    return torch.maximum(rho * passed_on, direct)
+
+
 def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
     """The most that a cell had, discounted by rho per step since then. Where cells hold what they have and nothing
     is forgotten, it is g."""
@@ -137,7 +142,7 @@ def advance(
         passed_on = torch.maximum(g_prev, passed_on)
     if background is not None:
         passed_on = passed_on * torch.where(background, config.background, 1.0)
-    g = accumulate(direct, passed_on, config.rho)
+    g = (strongest if config.combine == "max" else accumulate)(direct, passed_on, config.rho)
     g = clear(g.clamp(0, 1) if config.clip else g, first)
     had = memory if config.reward in ("spread", "record") else g_prev
     reward = mega_reward(g, had, passed_on, config.reward, beyond).masked_fill(first, 0)

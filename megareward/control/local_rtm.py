@@ -129,7 +129,8 @@ class LocalRTM(nn.Module):
             drawn = self.draw(windows.flatten(0, 1), actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
         else:  # those whose drawings will be looked at
             drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), self.near(changed).nonzero().unbind(1)
-            drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
+            if len(n):  # of nothing at all PyTorch would make no blocks
+                drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
         errors = (drawn - self.windows(now - stack[:, -1])) / (NOISE * scale)
         fits = -errors.square() / 2  # (N, from, side_h, side_w)
         screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), -torch.inf)

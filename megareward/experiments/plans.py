@@ -290,16 +290,25 @@ WHOSE_MAPS = {
 """Who says what is controlled: branches of the game, the two kinds of RTM, or models that have learnt nothing."""
 
 
+BY_SIGHT = control(
+    rtm={"model": "local"}, latent={"combine": "sum", "clip": True, "above_chance": True, "background": 0.5}
+)
+UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
+
+
 def form(reward: str) -> Change:
     """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
     pay for its level have nothing to give back."""
-    change = both(method("mega"), control(latent={"reward": reward}))
+    change = both(method("mega"), UNHELD_BY_SIGHT, control(latent={"reward": reward}))
     return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
 
 
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
-ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
+ALL_FORMS |= {
+    "count bonus on g": both(method("mega-count"), UNHELD_BY_SIGHT),
+    "novelty where g is": both(method("g-rnd"), UNHELD_BY_SIGHT),
+}
 
 CAUSES = Experiment(
     name="causes",
@@ -347,47 +356,76 @@ def printed_models(config: TrainConfig) -> TrainConfig:
     return replace(config, control=printed, g_channel="auto")
 
 
+MOVED = control(latent={"reward": "moved"})
 RUNGS = {
     "relations by sight": control(rtm={"model": "local", "stack": 4}),
+    "what moves is paid": both(MOVED, no_charge),
     "softmax and place": control(adm={"attention": "softmax", "place": True}),
     "frames scaled": control(normalise="pixel"),
-    "clip, above chance": control(latent={"clip": True, "above_chance": True}),
+    "hold, clip, above chance": control(latent={"hold": True, "clip": True, "above_chance": True}),
     "background and flash": control(latent={"background": 0.5, "flash": 0.5}),
     "policy prior": control(adm={"policy_prior": True}),
     "no g channel": no_g,
 }
-"""From the method as printed to the default, each on top of those before."""
+"""From the method as printed upwards, each on top of those before."""
+TOP = both(method("mega"), BY_SIGHT, control(latent={"hold": True}), MOVED, no_charge)
 WITHOUT = {
     "pairs": PAIRS,
-    "untrained": control(passes=0),
-    "no charge": no_charge,
-    "what moves is paid": both(control(latent={"reward": "moved"}), no_charge),
-    "hold": control(latent={"hold": True}),
+    "Eq. 11": both(control(latent={"reward": "difference"}), charged),
     "sparsemax": control(adm={"attention": "sparsemax"}),
     "no place": control(adm={"place": False}),
     "frames unscaled": control(normalise="fixed"),
+    "no hold": control(latent={"hold": False}),
     "no clip": control(latent={"clip": False}),
+    "neither hold nor clip": control(latent={"hold": False, "clip": False}),
     "direct control below chance": control(latent={"above_chance": False}),
     "nothing forgets": control(latent={"background": 1.0}),
     "no policy prior": control(adm={"policy_prior": False}),
-    "neither place nor prior": control(adm={"place": False, "policy_prior": False}),
     "g channel": with_g,
 }
-"""The default with one thing as it is in the paper or in the released code, or was tried."""
+"""The top of the ladder with one thing as it is in the paper."""
 
 LADDER = Experiment(
     name="ladder",
     question="Which deviations from the paper pay for themselves?",
-    rows={"0 as printed": both(method("mega"), printed_models)}
+    rows={"0 as printed": both(method("mega"), printed_models, no_charge)}
     | {
-        f"{n} {name}": both(method("mega"), printed_models, *list(RUNGS.values())[:n])
+        f"{n} {name}": both(method("mega"), printed_models, no_charge, *list(RUNGS.values())[:n])
         for n, name in enumerate(RUNGS, 1)
     }
-    | {f"default but {name}": both(method("mega"), change) for name, change in WITHOUT.items()},
-    columns={name: game(name) for name in MINI_GAMES},
+    | {f"top but {name}": both(TOP, change) for name, change in WITHOUT.items()},
+    columns={name: game(name) for name in TUNING_GAMES},
     frames=150_000,
-    seeds=5,
-    is_long=True,
+    seeds=3,
+)
+
+PLAIN_SUM = control(latent={"clip": False, "above_chance": False})
+PLAIN_ADM = control(adm={"place": False, "policy_prior": False})
+UNTRAINED = control(passes=0)
+EQ_11 = form("difference")
+SIGHT = Experiment(
+    name="sight",
+    question="Given relations by sight and nothing held, which form of Eq. 10-11 leads to play?",
+    rows={
+        "Eq. 11": EQ_11,
+        "Eq. 11, untrained": both(EQ_11, UNTRAINED),
+        "Eq. 11, neither place nor prior": both(EQ_11, PLAIN_ADM),
+        "Eq. 11, no clip": both(EQ_11, control(latent={"clip": False})),
+        "Eq. 10 and 11": both(EQ_11, PLAIN_SUM),
+        "Eq. 10 and 11, neither place nor prior": both(EQ_11, PLAIN_SUM, PLAIN_ADM),
+        "Eq. 10 and 11, neither, sparsemax": both(EQ_11, PLAIN_SUM, PLAIN_ADM, control(adm={"attention": "sparsemax"})),
+        "level": form("level"),
+        "level of Eq. 10": both(form("level"), PLAIN_SUM),
+        "moved": form("moved"),
+        "moved, untrained": both(form("moved"), UNTRAINED),
+        "moved, no place": both(form("moved"), control(adm={"place": False})),
+        "moved, neither place nor prior": both(form("moved"), PLAIN_ADM),
+        "moved, Eq. 10, neither place nor prior": both(form("moved"), PLAIN_SUM, PLAIN_ADM),
+        "moved, no clip": both(form("moved"), control(latent={"clip": False})),
+    },
+    columns={name: game(name) for name in TUNING_GAMES},
+    frames=150_000,
+    seeds=3,
 )
 
 DEATH_ATARI = Experiment(
@@ -513,8 +551,7 @@ BENCHMARK_GAMES = (*TUNING_GAMES, *TUNED_ON, *NOT_TUNED_ON)
 ALL_MAPS = Experiment(
     name="all-maps",
     question="Whose control maps are true on games that nobody tuned on?",
-    rows={name: MAPS.rows[name] for name in ("default", "released", "paper")}
-    | {"local relations": only_watch()},
+    rows={name: MAPS.rows[name] for name in ("default", "released", "paper")} | {"local relations": only_watch()},
     columns={name: atari(name) for name in (*TUNED_ON, *NOT_TUNED_ON)},
     frames=1_500_000,
     seeds=1,
@@ -529,6 +566,7 @@ ALL = (
     CAUSES,
     DEATH,
     LADDER,
+    SIGHT,
     DEATH_ATARI,
     ATARI,
     PLAY,

@@ -12,7 +12,7 @@ SMALL = ControlConfig(
     H=2,
     W=3,
     adm=AdmConfig(channels=2, features=6, hidden=5),
-    rtm=RtmConfig(attention="sparsemax", channels=2, features=16, gamma_features=12, stack=3),
+    rtm=RtmConfig(model="pairs", attention="sparsemax", channels=2, features=16, gamma_features=12, stack=3),
     latent=LatentConfig(flash=1.0),  # these screens are noise, so every step would be one
     batch=8,
 )
