@@ -116,15 +116,15 @@ class LatentConfig:
 
     rho: float = 0.99
     """Discount per step of control passed on. Paper: 0.99."""
-    combine: Literal["sum", "max"] = "sum"
-    """How a cell's control by the last action and by earlier ones become one number. Paper: their sum. max: the larger,
-    so that nothing adds up by itself: a thing that lies on two cells counts no more than on one."""
+    combine: Literal["sum", "max"] = "max"
+    """How control by the last action and control by earlier ones become one number. Paper: sum. max: the larger of the
+    two, so that nothing adds up by staying where it is, and a body that lies on two cells counts once in all."""
     hold: bool = False
     """A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
     code: yes."""
-    clip: bool = True
+    clip: bool = False
     """Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
-    above_chance: bool = True
+    above_chance: bool = False
     """Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
     added up at every step. Paper, released code: no."""
     background: float = 0.5
@@ -267,6 +267,7 @@ def paper(config: ControlConfig) -> ControlConfig:
         latent=replace(
             config.latent,
             rho=0.99,
+            combine="sum",
             hold=False,
             clip=False,
             above_chance=False,
@@ -305,6 +306,7 @@ def released(config: ControlConfig) -> ControlConfig:
         latent=replace(
             config.latent,
             rho=0.99,
+            combine="sum",
             hold=True,
             clip=True,
             above_chance=False,

@@ -162,7 +162,8 @@ def charged(config: TrainConfig) -> TrainConfig:
 
 
 PAIRS = control(rtm={"model": "pairs"})
-EARLIER_MODELS = both(PAIRS, control(latent={"hold": True, "reward": "record"}))
+ADDED_UP = {"combine": "sum", "clip": True, "above_chance": True}
+EARLIER_MODELS = both(PAIRS, control(latent={**ADDED_UP, "hold": True, "reward": "record"}))
 EARLIER = both(EARLIER_MODELS, charged)
 """Mega-reward as it was by default when the first tables were made."""
 
@@ -181,7 +182,7 @@ def as_in_its_source(name: str) -> Change:
 
 
 FIRST_SEVEN = ("random", "mega", "dir", *SOURCES_RULE, "extrinsic")
-EQUATION_10 = {"hold": False, "clip": False, "above_chance": False}
+EQUATION_10 = {"combine": "sum", "hold": False, "clip": False, "above_chance": False}
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
 UNHELD = control(latent={"hold": False, "clip": False})
@@ -201,7 +202,7 @@ def with_g(config: TrainConfig) -> TrainConfig:
 
 def compared(*changes: Change) -> Change:
     """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
-    base = {"hold": True, "clip": True, "above_chance": True, "background": 1.0, "reward": "spread"}
+    base = {**ADDED_UP, "hold": True, "background": 1.0, "reward": "spread"}
     return both(EARLIER, control(latent=base), with_g, *changes)
 
 
@@ -290,9 +291,7 @@ WHOSE_MAPS = {
 """Who says what is controlled: branches of the game, the two kinds of RTM, or models that have learnt nothing."""
 
 
-BY_SIGHT = control(
-    rtm={"model": "local"}, latent={"combine": "sum", "clip": True, "above_chance": True, "background": 0.5}
-)
+BY_SIGHT = control(rtm={"model": "local"}, latent={**ADDED_UP, "background": 0.5})
 UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
 
 
@@ -331,8 +330,10 @@ GROWTH = {
     "growth": both(method("mega"), EARLIER_MODELS, no_charge),
     "growth, charged": both(method("mega"), EARLIER),
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
+    "Eq. 11 added up": form("difference"),
 }
-"""Rewards for the growth of control, in the form `record`, with and without the loss of all of it at an end."""
+"""Other rewards for the growth of control: in the form `record` of relations by pairs, with and without the loss of all
+of it at an end; and of the sum of direct and latent control in place of the larger of the two."""
 
 DEATH = Experiment(
     name="death",
@@ -409,6 +410,8 @@ SIGHT = Experiment(
     rows={
         "Eq. 11": EQ_11,
         "Eq. 11, untrained": both(EQ_11, UNTRAINED),
+        "Eq. 11 of the larger": method("mega"),
+        "Eq. 11 of the larger, untrained": both(method("mega"), UNTRAINED),
         "Eq. 11, neither place nor prior": both(EQ_11, PLAIN_ADM),
         "Eq. 11, no clip": both(EQ_11, control(latent={"clip": False})),
         "Eq. 10 and 11": both(EQ_11, PLAIN_SUM),
@@ -431,11 +434,13 @@ SIGHT = Experiment(
 DEATH_ATARI = Experiment(
     name="death-atari",
     question="What is control worth on Atari, under one rule for death?",
-    rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd")) | {"growth, charged": GROWTH["growth, charged"]},
+    rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd"))
+    | {name: GROWTH[name] for name in ("growth, charged", "Eq. 11 added up")},
     columns={name: atari(name) for name in ("breakout", "kung_fu_master", "up_n_down", "seaquest", "pong")},
     frames=10_000_000,
     seeds=1,
     seeds_of={"alive": 2, "mega": 2},
+    is_long=True,
     whole_games=30,
 )
 

@@ -250,10 +250,13 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
-    choice, RTM was of pairs."""
+    choice, RTM was of pairs, and control added up."""
     control = config.get("control")
-    if isinstance(control, dict) and isinstance(control.get("rtm"), dict) and "model" not in control["rtm"]:
-        config = config | {"control": control | {"rtm": control["rtm"] | {"model": "pairs"}}}
+    if isinstance(control, dict):
+        for name, was in (("rtm", {"model": "pairs"}), ("latent", {"combine": "sum"})):
+            if isinstance(control.get(name), dict):
+                control = control | {name: was | control[name]}
+        config = config | {"control": control}
     if "n_envs" in config or not isinstance(config.get("ppo"), dict):
         return config
     reward = dict(config.get("reward") or {})

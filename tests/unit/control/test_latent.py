@@ -19,7 +19,7 @@ from megareward.control.latent import (
 )
 
 T, N, HW = 5, 3, 24
-AS_PRINTED = {"hold": False, "clip": False, "above_chance": False, "background": 1.0, "flash": 1.0}
+AS_PRINTED = {"combine": "sum", "hold": False, "clip": False, "above_chance": False, "background": 1.0, "flash": 1.0}
 """Eq. 10 without any option."""
 
 
@@ -123,6 +123,16 @@ def test_renaming_the_cells_renames_g_and_leaves_the_reward_alone():
     torch.testing.assert_close(mega_reward(renamed, zero), mega_reward(g, zero))
 
 
+def test_the_larger_counts_a_body_once_however_many_cells_it_lies_on():
+    """Direct control is one in all. Added up and clipped, two cells that share it come to count one each; of the larger
+    they keep a half each, so nothing is won by lying on a border."""
+    on_one, on_two, itself = torch.eye(4)[:1], torch.tensor([[0.5, 0.5, 0, 0]]), torch.eye(4)[None]
+    for combine, clip, expected in (("sum", True, [1, 2]), ("max", False, [1, 1])):
+        options = {**AS_PRINTED, "combine": combine, "clip": clip}
+        held = [run(direct.expand(9, 1, 4), itself.expand(9, 1, 4, 4), 0.9, **options) for direct in (on_one, on_two)]
+        torch.testing.assert_close(torch.stack(held).sum(-1).flatten(), torch.tensor(expected).float())
+
+
 def test_g_is_zero_after_an_end_in_that_environment_only():
     g = random_attention(N, HW, seed=0)
     cleared = clear(g, torch.tensor([False, True, False]))
@@ -201,7 +211,7 @@ def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, c
                 passed = max(passed, had)
             if background[n, i]:
                 passed *= config.background
-            now = config.rho * passed + given
+            now = config.rho * passed + given if config.combine == "sum" else max(config.rho * passed, given)
             if config.clip:
                 now = min(now, 1.0)
             g[n, i] = now
@@ -222,14 +232,16 @@ def step_as_loops(g_prev, memory, direct, passed_on, first, flash, background, c
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("clip", [False, True])
 @pytest.mark.parametrize("hold", [False, True])
-def test_a_step_with_all_options_as_loops(hold, clip, form, above_chance):
+@pytest.mark.parametrize("combine", ["sum", "max"])
+def test_a_step_with_all_options_as_loops(combine, hold, clip, form, above_chance):
     generator = torch.Generator().manual_seed(0)
     g_prev, memory, direct, passed_on = torch.rand(4, 40, HW, generator=generator)
     direct = (direct - 0.5).clamp(min=0) if above_chance else direct / 5
     first, flash = (torch.rand(40, generator=generator) < 0.3 for _ in range(2))
     background = torch.rand(40, HW, generator=generator) < 0.5
     changed = torch.rand(40, HW, generator=generator) < 0.4
-    config = LatentConfig(rho=0.9, hold=hold, clip=clip, above_chance=above_chance, background=0.25, reward=form)
+    options = {"combine": combine, "hold": hold, "clip": clip, "above_chance": above_chance, "reward": form}
+    config = LatentConfig(rho=0.9, background=0.25, **options)
     given = (g_prev, memory, direct, passed_on, first, flash, background, changed)
     for found, expected in zip(advance(*given, config), step_as_loops(*given, config), strict=True):
         torch.testing.assert_close(found, expected)

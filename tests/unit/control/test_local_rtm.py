@@ -89,6 +89,15 @@ def test_the_relation_as_loops():
     assert (relation[:, 0, 1] > 0).any()
 
 
+def test_on_a_still_screen_every_cell_relies_on_itself():
+    grid = Grid(2, 2, 42, 42)  # large enough for blocks
+    own, stack = rtm(grid), noise(N, K, 42, 42)
+    still = torch.zeros(N, 42, 42, dtype=torch.bool)
+    relation = own.attend(stack, torch.zeros(N, dtype=torch.long), stack[:, -1], still, SCALE)
+    assert own.block > 1
+    assert torch.equal(relation, torch.eye(4).expand(N, 4, 4))
+
+
 def test_the_loss_as_loops_and_sources_are_cells_near_which_something_changed():
     own, actions = rtm(), torch.arange(N) % A
     stack, now = noise(N, K, 16, 30), noise(N, 16, 30, seed=1)
