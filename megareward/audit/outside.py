@@ -18,6 +18,7 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,11 @@ def audit_maps(
 
 
 def untrained(truth: Truth, device: torch.device) -> ControlModels:
-    """Models of the default settings that know the statistics of the episodes and nothing else."""
+    """Models that know the statistics of the episodes and nothing else: relations of pairs, since those by sight know,
+    untrained, what is near, and rules that g is most flattered by."""
     config = with_preset(TrainConfig("mega", truth.about["game"]), "auto").control
+    rules = replace(config.latent, combine="sum", hold=True, clip=True, above_chance=True)
+    config = replace(config, rtm=replace(config.rtm, model="pairs"), latent=rules)
     models = ControlModels(config, truth.frame_shape, len(truth.action_names), device)
     frames = torch.cat([episode.frames for episode in truth.episodes]).to(device)
     models.normaliser.observe(frames)

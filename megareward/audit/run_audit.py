@@ -100,14 +100,13 @@ def save_audit(record: dict[str, Any], folder: Path) -> Path:
 
 def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> dict[str, Any]:
     """What is asked of models only: whether their values are probabilities, and how much stays where it is. g is
-    divided by its bound, 1 with clip and 1 / (1 - rho) without."""
-    bound = 1.0 if latent.clip else 1 / (1 - latent.rho)
+    divided by its bound."""
     direct, g, relation = (torch.cat([getattr(own, name)[1:] for own in maps]) for name in ("direct", "g", "relation"))
     true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
     controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
     return {
         "direct_calibration": calibration(direct, true_direct),
-        "g_calibration": calibration(g / bound, controlled),
+        "g_calibration": calibration(g / latent.bound, controlled),
         "self_attention": float(relation.diagonal(dim1=1, dim2=2).mean()),
     }
 

@@ -144,6 +144,11 @@ class LatentConfig:
     control of cells that the last action does not control at once. moved: the same of those that changed. These
     three pay for what is held, not for growth: use them with --reward.no-end-takes-all."""
 
+    @property
+    def bound(self) -> float:
+        """The most that g can be in a cell."""
+        return 1.0 if self.clip or self.combine == "max" else 1 / (1 - self.rho)
+
     def __post_init__(self) -> None:
         for name in ("background", "flash"):
             share = getattr(self, name)

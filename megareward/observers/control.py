@@ -19,11 +19,11 @@ from megareward.types import Tensor
 
 
 def control_fields(grid: Grid, latent: LatentConfig, with_relation: bool = False) -> tuple[Field, ...]:
-    """What is recorded of control. Where g is not clipped, it is bounded by 1 / (1 - rho)."""
+    """What is recorded of control. As a picture g is a share of the most that it can be."""
     HW, shape = grid.n_cells, (grid.H, grid.W)
     fields = (
         Field("direct", (HW,), picture=shape),
-        Field("g", (HW,), picture=shape, scale=1.0 if latent.clip else 1 - latent.rho),
+        Field("g", (HW,), picture=shape, scale=1 / latent.bound),
         Field("mega_reward"),
     )
     return (*fields, Field("relation", (HW, HW))) if with_relation else fields

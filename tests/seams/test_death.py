@@ -53,9 +53,7 @@ def rollouts(config: TrainConfig, n: int):
 
 def literal(**changes):
     """Eq. 10-11 as printed, so that what is gained and lost adds up; untrained models."""
-    latent = LatentConfig(
-        hold=False, clip=False, above_chance=False, background=1.0, flash=1.0, reward="difference", rho=0.9
-    )
+    latent = LatentConfig(combine="sum", hold=False, clip=False, above_chance=False, background=1.0, flash=1.0, rho=0.9)
     return small("mega", control=replace(TINY_CONTROL, latent=latent), g_channel="no", **changes)
 
 

@@ -94,7 +94,7 @@ def test_models_and_their_lagged_copy_know_the_same_background():
 def test_what_is_kept_by_hand():
     """Cell 0 relies on itself, cell 1 on cell 0. Cell 1 shows background, and keeps half."""
     nobody, background = torch.tensor([False]), torch.tensor([[False, True]])
-    config = LatentConfig(rho=0.5, hold=False, clip=False, background=0.5, reward="difference")
+    config = LatentConfig(rho=0.5, combine="sum", hold=False, clip=False, background=0.5, reward="difference")
     g_prev, direct = torch.tensor([[0.8, 0.2]]), torch.tensor([[0.1, 0.0]])
     after = advance(g_prev, g_prev, direct, torch.tensor([[0.8, 0.8]]), nobody, None, background, background, config)
     torch.testing.assert_close(after.g, torch.tensor([[0.5, 0.2]]))
@@ -106,7 +106,14 @@ def test_what_is_kept_by_hand():
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
 def test_the_tracker_forgets_where_the_newest_frame_shows_background_only(share):
-    plain = {"hold": False, "clip": False, "above_chance": False, "flash": 1.0, "reward": "difference"}
+    plain = {
+        "combine": "sum",
+        "hold": False,
+        "clip": False,
+        "above_chance": False,
+        "flash": 1.0,
+        "reward": "difference",
+    }
     latent = LatentConfig(rho=0.9, background=share, **plain)
     config = replace(SMALL, latent=latent)
     m = models(config)
@@ -131,7 +138,7 @@ def test_a_share_that_is_none_is_refused(share):
 
 def test_where_cells_hold_and_nothing_is_forgotten_the_memory_is_g_itself():
     """So the released form, which compares with g, is what `spread` still is there."""
-    latent = LatentConfig(rho=0.9, background=1.0, flash=1.0, reward="spread")
+    latent = LatentConfig(rho=0.9, combine="sum", hold=True, background=1.0, flash=1.0, reward="spread")
     tracker = ControlTracker(models(replace(SMALL, latent=latent)), N)
     generator, first = torch.Generator().manual_seed(2), torch.zeros(N, dtype=torch.bool)
     for t in range(8):

@@ -29,7 +29,7 @@ def test_the_papers_preset_is_its_text():
     assert (config.H, config.W, config.latent.rho) == (4, 4, 0.99)
     assert config.adm.attention == config.rtm.attention == "sparsemax"
     assert (config.rtm.channels, config.rtm.features, config.rtm.gamma_features) == (16, 1024, 512)
-    off = {"hold": False, "clip": False, "above_chance": False, "background": 1.0, "flash": 1.0}
+    off = {"combine": "sum", "hold": False, "clip": False, "above_chance": False, "background": 1.0, "flash": 1.0}
     assert config.latent == LatentConfig(rho=0.99, reward="difference", **off)
     assert config.rtm.anchor == 0
 

@@ -154,7 +154,7 @@ def test_g_is_cleared_when_an_episode_begins_and_can_be_painted_over_the_observa
 
 
 def test_unclipped_g_is_painted_by_its_bound():
-    config = replace(CONTROL, latent=replace(CONTROL.latent, clip=False))
+    config = replace(CONTROL, latent=replace(CONTROL.latent, combine="sum", clip=False))
     reward = make("mega", control=config)
     g = torch.rand(N, H * W) / (1 - config.latent.rho)
     assert g.max() > 90

@@ -41,7 +41,7 @@ def test_it_records_the_fields_that_it_declares(with_relation):
 
 def test_g_is_shown_between_zero_and_one_clipped_or_not():
     clipped = {f.name: f.scale for f in observer().fields}
-    latent = replace(CONFIG.latent, clip=False, rho=0.9)
+    latent = replace(CONFIG.latent, combine="sum", clip=False, rho=0.9)
     env = make_mini("mini-pong", N)
     config = replace(CONFIG, latent=latent)
     unclipped = ControlObserver(Context(world_of(env, CPU, 0), env, config, settings=None)).fields

@@ -27,7 +27,9 @@ from tests.small_envs import IdentityEnv
 
 N, T, LAGS, CPU = 3, 60, 6, torch.device("cpu")
 HW, RHO = 4 * 8, 0.99
-LITERAL = LatentConfig(hold=False, clip=False, above_chance=False, background=1.0, flash=1.0, reward="difference")
+LITERAL = LatentConfig(
+    combine="sum", hold=False, clip=False, above_chance=False, background=1.0, flash=1.0, reward="difference"
+)
 
 
 def context(env, latent=LITERAL, normalise="chained"):
@@ -122,6 +124,13 @@ def test_chained_maps_keep_the_height_that_direct_control_had():
     assert sizes(moments).max() > 1  # or it would be the same as binary
 
 
+def test_of_the_larger_g_is_the_strongest_control_that_any_action_has():
+    moments = watched(dataclasses.replace(LITERAL, combine="max"))
+    powers = RHO ** torch.arange(moments[0].influence.shape[1])[:, None]
+    for t, moment in enumerate(moments):
+        assert torch.allclose(moment.g, (powers * counted(moments, t)).amax(1), atol=1e-6)
+
+
 def test_hold_and_clip_keep_g_between_zero_and_one_and_spread_pays_for_new_cells():
     moments = watched(dataclasses.replace(LITERAL, hold=True, clip=True, reward="spread"), "binary")
     for before, moment in pairwise(moments):
@@ -198,7 +207,7 @@ def test_a_record_is_what_exceeds_the_memory():
 @pytest.mark.parametrize("reward", FORMS)
 @pytest.mark.parametrize("normalise", ["chained", "binary"])
 def test_with_all_options_a_step_is_the_one_that_learnt_maps_go_through(normalise, reward):
-    latent = LatentConfig(reward=reward)
+    latent = LatentConfig(combine="sum", hold=True, clip=True, above_chance=True, reward=reward)
     moments = watched(latent, normalise, knows_background=True, death_flash=True)
     known = Oracle(context(make_mini("mini-breakout", N), latent))
     known.background.observe(screens("mini-breakout", 4))

@@ -17,7 +17,7 @@ from tests.unit.control.small_models import NONE_FIRST, PX_W, SMALL, A, N, copy,
 
 @pytest.mark.parametrize("chance", [0.0, 1 / 6])
 def test_the_tracker_accumulates_by_equation_10_and_clears_at_the_first_frame(chance):
-    plain = {"hold": False, "clip": False, "flash": 1.0, "reward": "difference"}
+    plain = {"combine": "sum", "hold": False, "clip": False, "flash": 1.0, "reward": "difference"}
     latent = LatentConfig(rho=0.9, above_chance=chance > 0, **plain)
     config = replace(SMALL, latent=latent)
     tracker = ControlTracker(models(config), N)
@@ -100,7 +100,7 @@ def test_a_cell_that_did_not_change_relies_on_itself(still_on_itself):
 @pytest.mark.parametrize("reward", FORMS)
 def test_with_all_options_a_step_is_the_one_that_true_maps_go_through(reward):
     """From its own direct control and relation, by the `advance` that the oracle uses, too."""
-    latent = LatentConfig(rho=0.9, reward=reward)
+    latent = LatentConfig(rho=0.9, combine="sum", hold=True, clip=True, above_chance=True, reward=reward)
     own = models(replace(SMALL, latent=latent))
     own.background.observe(stacks(1)[0, :, -1])
     tracker, generator = ControlTracker(own, N), torch.Generator().manual_seed(3)
