@@ -12,6 +12,7 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.config import EnvConfig, Game
 from megareward.envs.games import find_game
+from megareward.envs.noise_config import NoiseConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
@@ -63,6 +64,7 @@ class TrainConfig:
     """Train on the game's score, too: a second stream of reward beside the method's own (--score.*). Not the paper's
     setting; every table says so beside the method's name."""
     score: ScoreConfig = field(default_factory=ScoreConfig)
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
     start_from: str | None = None
     """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
     schedule are fresh."""
@@ -228,8 +230,8 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
-    the control models' where none is trained, without the warm-up where there is none, and without the second stream
-    where the score is not used."""
+    the control models' where none is trained, without the warm-up where there is none, without the second stream where
+    the score is not used, and without the noise where there is none."""
     config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
@@ -243,6 +245,8 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
         bears["control"] = {}
     if not run.plays_by_itself:
         bears.pop("warmup_steps", None)
+    if not NoiseConfig(**config.get("noise", {})).on:
+        bears.pop("noise", None)
     if not config.get("with_score"):
         bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}
     return bears
