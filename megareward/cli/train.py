@@ -37,8 +37,8 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     out: Path | None = None
     """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
     preset: str = "auto"
-    """auto (mini games: mini; Atari: default), default, paper, released, many, mini, debug; or several with commas,
-    applied in order, such as paper,many. Options override them."""
+    """auto (mini games: mini; Atari: default), default, paper, released, rnd-paper, many, mini, debug; or several with
+    commas, applied in order, such as paper,many. Options override them."""
     plain: bool = False
     """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
 
