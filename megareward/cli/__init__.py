@@ -16,6 +16,7 @@ USAGE = """usage: megareward COMMAND ...
 Agents that learn to play by seeking control.
 
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
+  pretrain METHOD  the same with the score hidden, as the first half: then `train extrinsic --from RUN`
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
@@ -36,6 +37,7 @@ Agents that learn to play by seeking control.
 
 COMMANDS = {
     "train": "megareward.cli.train",
+    "pretrain": "megareward.cli.pretrain",
     "resume": "megareward.cli.resume",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",

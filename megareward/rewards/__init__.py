@@ -55,7 +55,9 @@ class Method:
     latent: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
     trains_policy: bool = True
-    """False: actions are uniformly random and no network learns."""
+    """False: actions are uniformly random and no policy learns."""
+    pretrains: str = "extrinsic"
+    """What is trained on the score from a run of this method, if nothing else is asked for."""
 
     def build(self, config: Any, world: "World") -> "list[RewardTerm]":
         builder: Callable[[Any, World], list[RewardTerm]] = importlib.import_module(self.module).build

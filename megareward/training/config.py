@@ -66,8 +66,8 @@ class TrainConfig:
     score: ScoreConfig = field(default_factory=ScoreConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     start_from: str | None = None
-    """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
-    schedule are fresh."""
+    """Folder of another run that this one starts from: the trunk and action head of its policy, and what observers that
+    both have had learnt by then. Value heads, optimiser, schedules and the models of rewards are fresh."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     g_channel: Literal["auto", "yes", "no"] = "no"
@@ -236,6 +236,8 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
+    if config.get("start_from"):
+        bears["start_from"] = Path(config["start_from"]).name  # which run, wherever it lies
     if "episodic" in config["reward"]:  # what holds, not who said it
         exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
