@@ -55,7 +55,7 @@ class TrainConfig:
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
     """Decisions with uniformly random actions during which only models learn; the same for every method that
-    has a reward of its own. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    has a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128."""
     episodic: bool = True
     """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
     (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,
@@ -158,6 +158,11 @@ class TrainConfig:
         return self.method_row.trains_policy and not self.method_row.uses_score
 
     @property
+    def warms_up(self) -> bool:
+        """Whether it begins with random play: to teach models, which the score does not."""
+        return self.plays_by_itself or (self.method_row.models_first and self.start_from is None)
+
+    @property
     def shows_g(self) -> bool:
         """Whether the policy sees g."""
         return {"auto": self.plays_by_itself, "yes": self.method_row.trains_policy, "no": False}[self.g_channel]
@@ -200,8 +205,8 @@ class TrainConfig:
 
     @property
     def warmup_iterations(self) -> int:
-        """Rollouts of random actions; a method that uses the score has none."""
-        return -(-self.warmup_steps // self.batch) if self.plays_by_itself else 0
+        """Rollouts of random actions."""
+        return -(-self.warmup_steps // self.batch) if self.warms_up else 0
 
     @property
     def frames_per_iteration(self) -> int:
@@ -245,7 +250,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
-    if not run.plays_by_itself:
+    if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
         bears.pop("warmup_steps", None)
     if not NoiseConfig(**config.get("noise", {})).on:
         bears.pop("noise", None)

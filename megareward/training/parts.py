@@ -48,7 +48,18 @@ def make_observers(
 ) -> dict[str, Observer]:
     """Those that the config asks for, or some of them by name."""
     overlaps = learns and config.overlaps_on(world.device.type)
-    context = Context(world, env, config.control, config.reward, overlaps, streams, learns, with_relation)
+    context = Context(
+        world,
+        env,
+        config.control,
+        config.reward,
+        overlaps,
+        streams,
+        learns,
+        random_steps=config.warmup_iterations * config.batch,
+        starts_from=config.start_from is not None,
+        with_relation=with_relation,
+    )
     return {name: build_observer(name, context) for name in (config.observers if names is None else names)}
 
 
