@@ -23,6 +23,7 @@ Agents that learn to play by seeking control.
   truth GAME       make the truth sets of the benchmark of control maps, and check them
   probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
   watch RUN        see what a run controls: a page that opens in any browser, and clips
+  dream RUN        draw what a run's World Model sees and dreams; look for its controller by CMA-ES
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side
   games            list the games; --masks OUT.png draws what is painted out
@@ -44,6 +45,7 @@ COMMANDS = {
     "probe": "megareward.cli.probe",
     "truth": "megareward.cli.truth",
     "watch": "megareward.cli.watch",
+    "dream": "megareward.cli.dream",
     "figure": "megareward.cli.figure",
     "report": "megareward.cli.report",
     "games": "megareward.cli.games",

@@ -52,6 +52,16 @@ def start(
     return folder
 
 
+def create(config: TrainConfig, out: Path) -> RunFolder:
+    """The folder of a new run, for `resume` to train."""
+    device = pick_device(config.device)
+    if config.start_from is None:
+        return create_run(out, config, provenance(device))
+    trainer = Trainer(config, device)
+    trainer.env.close()
+    return create_run(out, config, provenance(device), *take_over(trainer))
+
+
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
     """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun."""
     folder = RunFolder.open(path)

@@ -26,8 +26,8 @@ class WorldConfig:
     """Frames of a gradient step of V (source: 100)."""
     v_passes: int = 2
     """Passes of V over each rollout (source: 10 over all)."""
-    m_passes: int = 2
-    """Gradient steps of M on each rollout, which is as many sequences as environments (source: 4000 in all)."""
+    m_passes: int = 4
+    """Passes of M over each rollout, of 4 gradient steps each (source: 4000 steps in all)."""
 
     always_learns: ClassVar[bool] = True
     """Whether V and M learn as long as the run lasts; otherwise they are frozen when its random play is over."""

@@ -18,6 +18,9 @@ AT_ONCE = 1024
 """Frames that are encoded at a time where no gradient is kept."""
 MAX_GRAD_NORM = 1.0
 """Of M (source)."""
+M_PARTS = 4
+"""Gradient steps of M in a pass: each learns from the sequences of a quarter of the environments."""
+M_METRICS = ("code", "end", "against_copy")
 
 
 class WorldModel:
@@ -82,11 +85,16 @@ class WorldModel:
         self, frames: Tensor, actions: Tensor, first: Tensor, ends: Tensor, state: tuple[Tensor, Tensor]
     ) -> dict[str, Float[Tensor, ""]]:
         mean, log_variance = (x.view(*frames.shape[:2], -1) for x in self.codes(frames.flatten(0, 1)))
+        losses = []
         for _ in range(self.config.m_passes):
             z = mean + self._normal(*mean.shape) * (log_variance / 2).exp()
-            of = memory_loss(self.memory, z, actions, first, ends, state)
-            self._step("memory", of["total"], MAX_GRAD_NORM)
-        return {name: of[name].detach() for name in ("code", "end", "against_copy")}
+            order = torch.randperm(z.shape[1], generator=self.draws, device=self.device)
+            for n in order.chunk(M_PARTS):
+                own = (state[0][n], state[1][n])
+                of = memory_loss(self.memory, z[:, n], actions[:, n], first[:, n], ends[:, n], own)
+                self._step("memory", of["total"], MAX_GRAD_NORM)
+                losses.append(torch.stack([of[name].detach() for name in M_METRICS]))
+        return dict(zip(M_METRICS, torch.stack(losses).mean(0), strict=True))
 
     def _normal(self, *shape: int) -> Tensor:
         return torch.empty(shape, device=self.device).normal_(generator=self.draws)
