@@ -91,7 +91,8 @@ class Noise:
         """These frames through the noise; `watching`: who has switched the screen on, if it takes an action."""
         words = self._words(key, clock)  # (n, px_h, px_w), below LEVELS
         if self.config.std > 0:
-            frames = (frames + self.added[words]).clamp(0, 255).to(torch.uint8)
+            added = self.added.index_select(0, words.flatten()).view_as(words)
+            frames = added.add_(frames).clamp_(0, 255).to(torch.uint8)
         if self.tv_h:
             tv = (words[:, : self.tv_h, : self.tv_w] >> 8).to(torch.uint8)
             frames = frames.clone()
@@ -99,12 +100,21 @@ class Noise:
         return frames
 
     def _words(self, key: Int[Tensor, "n"], clock: Int[Tensor, "n"]) -> Int[Tensor, "n px_h px_w"]:
-        """Two for each hash."""
+        """Two for each hash of 32 bits. A million a step are needed, so they are made in words of that size."""
         pairs = -(-self.px_h * self.px_w // 2)
-        of_frame = mix(key ^ mix(clock & WORD))
-        hashes = mix((of_frame[:, None] + torch.arange(pairs, device=key.device)) & WORD)  # (n, pairs)
-        both = torch.cat([hashes & (LEVELS - 1), hashes >> 16], 1)[:, : self.px_h * self.px_w]
+        of_frame = mix(key ^ mix(clock & WORD)).to(torch.int32)
+        hashes = mix_in_place(of_frame[:, None] + torch.arange(pairs, dtype=torch.int32, device=key.device))
+        both = torch.cat([hashes, hashes >> 16], 1)[:, : self.px_h * self.px_w] & (LEVELS - 1)
         return both.view(-1, self.px_h, self.px_w)
+
+
+def mix_in_place(word: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """`hashed_rng.mix` for words in int32, whose products wrap and whose shifts have to be freed of the sign."""
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
+        word ^= (word >> shift) & (WORD >> shift)
+        word *= factor
+    word ^= (word >> 15) & (WORD >> 15)
+    return word
 
 
 def clean_frames(env: BatchedEnv, step: Step) -> UInt8[Tensor, "N px_h px_w"]:

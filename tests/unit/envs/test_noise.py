@@ -10,7 +10,8 @@ from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
 from megareward.envs.mini import PongConfig
 from megareward.envs.mini.games import make_mini
-from megareward.envs.noise import NoisyScreen, clean_frames
+from megareward.envs.mini.hashed_rng import WORD, mix
+from megareward.envs.noise import NoisyScreen, clean_frames, mix_in_place
 from megareward.envs.noise_config import NoiseConfig
 from megareward.errors import UsageError
 from tests.small_envs import IdentityEnv
@@ -37,6 +38,11 @@ def test_the_std_is_a_share_of_the_range_and_the_mean_stays(std):
     assert abs(float(noise.mean())) < 0.5
     assert float(noise.std()) == pytest.approx(std * 255, rel=0.02)
     assert float((noise.abs() < std * 255).float().mean()) == pytest.approx(0.683, abs=0.015)  # a normal one
+
+
+def test_hashes_in_words_of_32_bits_are_those_of_the_mini_games():
+    words = torch.randint(2**32, (1000,), generator=torch.Generator().manual_seed(1))
+    assert torch.equal(mix_in_place(words.to(torch.int32)).long() & WORD, mix(words))
 
 
 def test_sums_are_clipped_to_the_range_of_grey_levels():
