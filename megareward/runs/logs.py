@@ -80,7 +80,7 @@ def method_and_rule(config: dict[str, Any]) -> str:
     words = [shown_method(config)]
     if not episodic or not rule:
         words.append("episodic" if episodic else "not episodic")
-    noise = config.get("noise", {})
+    noise = config.get("noise") or {}
     if noise.get("std"):
         words.append(f"noise {noise['std']:g}")
     if noise.get("tv", "none") != "none":

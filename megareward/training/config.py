@@ -252,7 +252,8 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
         bears["control"] = {}
     if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
         bears.pop("warmup_steps", None)
-    if not NoiseConfig(**config.get("noise", {})).on:
+    noise = config.get("noise") or {}
+    if not noise.get("std") and noise.get("tv", "none") == "none":
         bears.pop("noise", None)
     if not config.get("with_score"):
         bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}

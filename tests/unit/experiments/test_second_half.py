@@ -27,6 +27,7 @@ def test_noise_is_borne_in_rnds_own_setting():
     assert (config.reward.episodic, config.env.sticky, config.env.groups) == ("no", 0.25, 4)
     assert replace(cells["O-RND", "noise 0.3"], noise=cells["O-RND", "noise 0"].noise) == cells["O-RND", "noise 0"]
     assert {cell.config.noise.std for cell in NOISE_HARD.cells()} == {0.3}
+    assert config.control.latent.flash == 1.0  # noise is no flash
     mini = {(cell.row, cell.column): cell.config for cell in NOISE_MINI.cells(seeds=1)}
     assert mini["O-RND", "mini-breakout tv"].noise.tv == "always"
     assert not mini["O-RND", "mini-breakout tv"].uses_score
