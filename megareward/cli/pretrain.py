@@ -16,8 +16,8 @@ def command(words: list[str]) -> int:
         option = "--with-score" if config.with_score else "--show-score yes" if config.show_score == "yes" else ""
         remedy = f"leave {option} out" if option else f"choose one of {hidden}, or `megareward train {config.method}`"
         raise UsageError(f"Pretraining hides the score, but '{config.method}' would see it; {remedy}.")
-    path = make_run(args, config, "-pretrained")
+    folder = make_run(args, config, "-pretrained")
     if not args.quiet:
         follower = config.method_row.pretrains
-        print(f"On the score from here: megareward train {follower} --game {config.game} --from {path}")
+        print(f"On the score from here: megareward train {follower} --game {config.game} --from {folder.path}")
     return 0

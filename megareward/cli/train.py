@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
@@ -15,6 +15,9 @@ from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.presets import with_preset, without_fast_paths
+
+if TYPE_CHECKING:
+    from megareward.runs.folder import RunFolder
 
 Reward = TypeVar("Reward")
 Env = TypeVar("Env", bound=EnvConfig)
@@ -85,7 +88,7 @@ def command(words: list[str]) -> int:
     return 0
 
 
-def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> Path:
+def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> "RunFolder":
     """Train to the end and say what came out of it. `kind`: in the folder's name, beside the method."""
     from megareward.runs.logs import shown_method
     from megareward.training.run import start
@@ -94,4 +97,4 @@ def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> 
     folder = start(config, out, numbered=args.out is None, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)
-    return folder.path
+    return folder

@@ -33,8 +33,8 @@ from megareward.training.config import TrainConfig
 
 
 def noise(**settings: Any) -> Change:
-    """So much of it. Noise on every pixel changes most of the screen in every step, which is no flash: that rule is off,
-    with and without noise, so that nothing but the noise differs."""
+    """So much of it. Noise on every pixel changes most of the screen in every step, which is no flash: that rule is
+    off, with and without noise, so that nothing but the noise differs."""
 
     def change(config: TrainConfig) -> TrainConfig:
         return control(latent={"flash": 1.0})(replace(config, noise=NoiseConfig(**settings)))
