@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("hierarchy",),
     ("observers", "rewards", "ppo"),
     ("rollout", "counterfactual"),
-    ("control",),
+    ("control", "world_model"),
     ("envs", "runs"),
     ("statistics", "progress"),
     ("cuda", "nets", "quantities", "reward_stream", "rng", "stacking", "state", "world"),

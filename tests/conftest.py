@@ -13,7 +13,19 @@ if importlib.util.find_spec("jaxtyping") and importlib.util.find_spec("beartype"
 
     AUDIT = ("audit.controls", "audit.learnt", "audit.maps", "audit.scores", "audit.truth", "counterfactual.mini")
     OWN_CODE = tuple(f"integration.{part}" for part in ("observations", "samples", "steps", "watcher", "reward"))
-    PACKAGES = ("ppo", "rollout", "stacking", "rewards", "statistics", "control", "observers", *OWN_CODE, *AUDIT)
+    WORLD_MODEL = tuple(f"world_model.{part}" for part in ("vision", "memory", "learner", "dreams"))
+    PACKAGES = (
+        "ppo",
+        "rollout",
+        "stacking",
+        "rewards",
+        "statistics",
+        "control",
+        "observers",
+        *OWN_CODE,
+        *AUDIT,
+        *WORLD_MODEL,
+    )
     ROOT = Path(__file__).resolve().parent.parent
 
     def checked(part: str) -> list[str]:

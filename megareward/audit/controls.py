@@ -37,13 +37,14 @@ MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 """What the last layers of Lambda and of Gamma are multiplied with."""
 
 
-def controls(models: ControlModels, truth: Truth, seed: int = 0) -> dict[str, Scores]:
-    """The rows for maps made by models like these; see the module."""
-    config = models.config
+def controls(models: ControlModels, truth: Truth, seed: int = 0, seen: Truth | None = None) -> dict[str, Scores]:
+    """The rows for maps made by models like these; see the module. `seen`: what models see of the truth, if it is not
+    all (`as_seen`)."""
+    config, seen = models.config, seen or truth
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
     rows = {
-        "untrained": [to_score(fresh(models, config, signs, seed), truth) for signs in MIRRORS],
-        "uniform": [to_score(fresh(models, counts_all, (0.0, 0.0), seed), truth)],
+        "untrained": [to_score(fresh(models, config, signs, seed), seen) for signs in MIRRORS],
+        "uniform": [to_score(fresh(models, counts_all, (0.0, 0.0), seed), seen)],
         "change": [change_maps(truth)],
         "seen": [seen_maps(truth)],
     }

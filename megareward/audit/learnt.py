@@ -1,6 +1,6 @@
 """What learnt control models say about recorded episodes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -8,6 +8,9 @@ from megareward.audit.maps import Maps
 from megareward.audit.truth import Truth
 from megareward.control.latent import chain
 from megareward.control.models import ControlModels
+from megareward.envs.mini.hashed_rng import environment_keys
+from megareward.envs.noise import Noise
+from megareward.envs.noise_config import NoiseConfig
 from megareward.observers.tracker import ControlTracker
 from megareward.stacking import pushed
 from megareward.types import Float, Tensor
@@ -37,6 +40,23 @@ class LearntMaps:
 
     def to_score(self, lags: int) -> Maps:
         return Maps(self.direct, self.g, self.handed_on(), self.influence(lags), self.relation)
+
+
+def as_seen(truth: Truth, noise: NoiseConfig) -> Truth:
+    """The recorded episodes through the noise of a run: what its models and its policy see. What is true, and what
+    can be seen of it at best, is said of the game itself."""
+    if not noise.on:
+        return truth
+    cpu = torch.device("cpu")
+    screen = Noise(noise, truth.frame_shape, cpu)
+    episodes = []
+    for key, episode in zip(
+        environment_keys(truth.about["seed"], len(truth.episodes), cpu), truth.episodes, strict=True
+    ):
+        clock = torch.arange(len(episode.frames))
+        frames = screen.over(episode.frames, key.expand_as(clock), clock, torch.zeros_like(clock, dtype=torch.bool))
+        episodes.append(replace(episode, frames=frames))
+    return replace(truth, episodes=episodes)
 
 
 def learnt_maps(models: ControlModels, truth: Truth, seed: int = 0) -> list[LearntMaps]:

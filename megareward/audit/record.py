@@ -18,6 +18,8 @@ from megareward.counterfactual.atari import RecordedEpisode, branch_episodes
 from megareward.counterfactual.mini import Branches
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini.base import MiniGame
+from megareward.envs.noise import clean_frames
+from megareward.envs.wrapper import game_of
 from megareward.errors import RunError, UsageError, warn
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.evaluate import Player
@@ -48,7 +50,8 @@ class Plan:
 
 def audited(config: TrainConfig) -> TrainConfig:
     """The same game as the recorded actions alone decide it: without sticky actions, since a clone of the emulator
-    would not remember the last button, and without buttons pressed for the agent."""
+    would not remember the last button, and without buttons pressed for the agent. Noise decides nothing: the policy
+    plays through it, the truth is that of the game behind it."""
     return dataclasses.replace(config, env=config.env.deterministic())
 
 
@@ -57,7 +60,8 @@ def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict
     env = {name: value for name, value in to_dict(audited(config).env).items() if name != "threads"}
     grid = [config.control.H, config.control.W]
     asked = {"game": config.game, "env": env, "hide_score": config.hides_score, "grid": grid}
-    return asked | dataclasses.asdict(plan) | {"player": fingerprint(learnt) if plan.policy == "trained" else None}
+    asked |= dataclasses.asdict(plan) | {"player": fingerprint(learnt) if plan.policy == "trained" else None}
+    return asked | ({"noise": to_dict(config.noise)} if config.noise.on and plan.policy == "trained" else {})
 
 
 def fingerprint(tensors: dict[str, Tensor]) -> str:
@@ -114,19 +118,19 @@ def _mini_truth(
     config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
 ) -> tuple[tuple[str, ...], list[AuditedEpisode]]:
     """Branches run beside the games."""
-    env = player.env
+    env = game_of(player.env)
     assert isinstance(env, MiniGame)
     grid = Grid(config.control.H, config.control.W, *env.frame_shape)
     step = player.begin()
     branches = Branches(env, grid, plan.lags)
-    frames, firsts, actions = [step.frames], [step.first], []
+    frames, firsts, actions = [clean_frames(player.env, step)], [step.first], []
     changed = [torch.zeros(plan.episodes, plan.lags, grid.n_cells, dtype=torch.uint8)]
     for t in range(plan.frames):
         step = player.step()
         actions.append(player.actions.clone())
-        frames.append(step.frames)
+        frames.append(clean_frames(player.env, step))
         firsts.append(step.first)
-        changed.append(branches.step(actions[-1], step.first, step.frames).to(torch.uint8))
+        changed.append(branches.step(actions[-1], step.first, frames[-1]).to(torch.uint8))
         progress((t + 1) * plan.episodes, plan.frames * plan.episodes)
     lengths = (torch.stack(firsts).long().cumsum(0) == 1).sum(0).tolist()  # frames of each game's first episode
     columns = [torch.stack(series) for series in (frames, actions, changed)]
@@ -145,11 +149,11 @@ def _atari_truth(
     names = player.env.action_names
     try:
         step = player.begin()
-        frames, over, actions = [step.frames], [step.episode_over], []
+        frames, over, actions = [clean_frames(player.env, step)], [step.episode_over], []
         for _ in range(plan.frames):
             step = player.step()
             actions.append(player.actions.clone())
-            frames.append(step.frames)
+            frames.append(clean_frames(player.env, step))
             over.append(step.episode_over)
             if torch.stack(over).any(0).all():
                 break

@@ -11,14 +11,13 @@ from typing import Any, Literal
 import torch
 
 from megareward.audit.controls import controls, hidden
-from megareward.audit.learnt import LearntMaps, learnt_maps
+from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
 from megareward.audit.record import Plan, find_truth
 from megareward.audit.scores import as_dict, calibration, in_short, score
 from megareward.audit.truth import Truth
 from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
 from megareward.envs.atari_config import AtariConfig
-from megareward.envs.make import make_env
 from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
@@ -26,6 +25,7 @@ from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
+from megareward.training.parts import make_game
 
 
 def audit_run(
@@ -70,7 +70,8 @@ def audit_run(
     cache = cache or run.absolute().parent / "audit-truth"
     truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
     found = time.monotonic()
-    latent, maps = config.control.latent, learnt_maps(models, truth)
+    seen = as_seen(truth, config.noise)
+    latent, maps = config.control.latent, learnt_maps(models, seen)
     scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
     return {
         "run": run.absolute().name,
@@ -83,7 +84,7 @@ def audit_run(
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
         "scores": as_dict(scores) | other_scores(truth, maps, latent),
-        "controls": {name: in_short(row) for name, row in controls(models, truth).items()},
+        "controls": {name: in_short(row) for name, row in controls(models, truth, seen=seen).items()},
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
         "env": truth.about["env"],
@@ -117,6 +118,8 @@ def check_models(config: TrainConfig, run: Path) -> None:
             f"{run} was trained with '{config.method}' and has no control models to audit; "
             "use a run that tracks control, such as one of 'mega'."
         )
+    if config.noise.tv == "action":
+        raise UsageError(f"{run} has an action that switches a screen on, which no game can branch; audit another run.")
     if config.uses_oracle:
         raise UsageError(f"{run} was trained with an oracle: its maps are the truth, and there is nothing to audit.")
 
@@ -131,7 +134,7 @@ def on_game(config: TrainConfig, game: str) -> TrainConfig:
 
 def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path) -> ControlModels:
     """The run's control models, if they can see and name what this game shows and does."""
-    env = make_env(config.game, 1, config.env, hide_score=config.hides_score, device=device)
+    env = make_game(config, 1, device)
     models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
     env.close()
     try:

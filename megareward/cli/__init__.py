@@ -16,12 +16,14 @@ USAGE = """usage: megareward COMMAND ...
 Agents that learn to play by seeking control.
 
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
+  pretrain METHOD  the same with the score hidden, as the first half: then `train extrinsic --from RUN`
   resume RUN       continue a run that was stopped, killed or interrupted
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
   truth GAME       make the truth sets of the benchmark of control maps, and check them
   probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
   watch RUN        see what a run controls: a page that opens in any browser, and clips
+  dream RUN        draw what a run's World Model sees and dreams; look for its controller by CMA-ES
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side
   games            list the games; --masks OUT.png draws what is painted out
@@ -36,12 +38,14 @@ Agents that learn to play by seeking control.
 
 COMMANDS = {
     "train": "megareward.cli.train",
+    "pretrain": "megareward.cli.pretrain",
     "resume": "megareward.cli.resume",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
     "probe": "megareward.cli.probe",
     "truth": "megareward.cli.truth",
     "watch": "megareward.cli.watch",
+    "dream": "megareward.cli.dream",
     "figure": "megareward.cli.figure",
     "report": "megareward.cli.report",
     "games": "megareward.cli.games",

@@ -1,9 +1,9 @@
 """`megareward train METHOD`."""
 
 import inspect
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
@@ -15,6 +15,9 @@ from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.presets import with_preset, without_fast_paths
+
+if TYPE_CHECKING:
+    from megareward.runs.folder import RunFolder
 
 Reward = TypeVar("Reward")
 Env = TypeVar("Env", bound=EnvConfig)
@@ -29,32 +32,37 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     frames: Count = TrainConfig.frames
     """Emulator frames to train for, such as 500k or 80M. Atari: 4 per decision."""
     start_from: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN")] = None
-    """Start from the policy of another run: its trunk and action head. Value heads, optimiser and schedule are
-    fresh."""
+    """Start from another run: the trunk and action head of its policy, and what observers that both have had learnt.
+    Value heads, optimiser, schedules and the models of rewards are fresh."""
     reward: Reward = None  # type: ignore[assignment]
     env: Env = None  # type: ignore[assignment]
 
     out: Path | None = None
     """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
     preset: str = "auto"
-    """auto (mini games: mini; Atari: default), default, paper, released, many, mini, debug; or several with commas,
-    applied in order, such as paper,many. Options override them."""
+    """auto (mini games: mini; Atari: default), default, paper, released, rnd-paper, many, mini, debug; or several with
+    commas, applied in order, such as paper,many. Options override them."""
+    count: Literal["frames", "steps"] = "frames"
+    """What --frames counts: emulator frames, or the agent's steps, of which each is 4 frames in Atari and 1 in mini
+    games. The paper's budgets are in steps and may mean either."""
     plain: bool = False
     """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
 
     def config(self) -> TrainConfig:
         """What is trained, without how the run is made."""
         config = TrainConfig(**{field.name: getattr(self, field.name) for field in fields(TrainConfig)})
+        if self.count == "steps":
+            config = replace(config, frames=config.frames * config.env.frame_skip)
         return without_fast_paths(config) if self.plain else config
 
 
-def parse_args(words: list[str]) -> TrainArgs[Any, Any]:
+def parse_args(words: list[str], verb: str = "train") -> TrainArgs[Any, Any]:
     """The first word is the method. It, the game and the preset decide the other defaults, so these three are looked
     up before the rest is parsed."""
     method = find_method(words[0])
     defaults: Any = TrainArgs(method=method.name, game=option(words, "game", TrainConfig.game))
     defaults = with_preset(defaults, option(words, "preset", "auto"))  # presets replace fields, so it stays TrainArgs
-    return typed_parse(defaults, words[1:], f"train {method.name}")
+    return typed_parse(defaults, words[1:], f"{verb} {method.name}")
 
 
 def typed_parse(defaults: TrainArgs[Any, Any], words: list[str], command: str) -> TrainArgs[Any, Any]:
@@ -76,13 +84,17 @@ def command(words: list[str]) -> int:
         typed_parse(TrainArgs("random", env=AtariConfig()), words, "train METHOD")  # it has no settings of its own
         return 0
     args = parse_args(words)
-    config = args.config()
+    make_run(args, args.config())
+    return 0
 
+
+def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> "RunFolder":
+    """Train to the end and say what came out of it. `kind`: in the folder's name, beside the method."""
     from megareward.runs.logs import shown_method
     from megareward.training.run import start
 
-    out = args.out or Path("runs") / f"{config.game}-{shown_method(to_dict(config))}-s{config.seed}"
+    out = args.out or Path("runs") / f"{config.game}-{shown_method(to_dict(config))}{kind}-s{config.seed}"
     folder = start(config, out, numbered=args.out is None, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)
-    return 0
+    return folder

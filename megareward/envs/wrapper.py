@@ -90,3 +90,8 @@ class EnvWrapper:
 
     def close(self) -> None:
         self.env.close()
+
+
+def game_of(env: BatchedEnv) -> BatchedEnv:
+    """The game itself, behind whatever was put around it."""
+    return game_of(env.env) if isinstance(env, EnvWrapper) else env

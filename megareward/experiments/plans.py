@@ -23,6 +23,8 @@ class Cell:
     row: str
     column: str
     config: TrainConfig
+    before: "Cell | None" = None
+    """A run that is made first, and that this one starts from."""
 
     @property
     def name(self) -> str:
@@ -50,6 +52,10 @@ class Experiment:
     """Its table shows only rows of which something is recorded."""
     whole_games: int = 0
     """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
+
+    def remarks(self, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
+        """Lines to add below the table, given the scores by row and column."""
+        return []
 
     def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""

@@ -7,15 +7,15 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from megareward.experiments.plans import Cell
 from megareward.runs.folder import RunFolder
-from megareward.runs.provenance import provenance
 from megareward.runs.record import Record
-from megareward.training.config import bearing, create_run, to_dict
-from megareward.training.run import pick_device
+from megareward.training.config import bearing, to_dict
+from megareward.training.run import create
 
 Say = Callable[[str], None]
 
@@ -75,11 +75,15 @@ def run_all(
 
 
 def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
-    """Train one cell to its end, let it play some whole games, and record it. Returns what went wrong, if anything
-    did."""
-    path = runs / cell.name
+    """Train one cell to its end, after the run that it starts from, let it play some whole games, and record it.
+    Returns what went wrong, if anything did."""
+    path, config = runs / cell.name, cell.config
+    if cell.before is not None:
+        if trouble := run_one(cell.before, runs, results):
+            return f"{cell.before.name} {trouble}"
+        config = replace(config, start_from=str(runs / cell.before.name))
     if not path.exists():
-        create_run(path, cell.config, provenance(pick_device(cell.config.device)))
+        create(config, path)
     elif not is_of(RunFolder.open(path).record()["config"], cell):
         return f"{path} holds a run of other settings; move it away"
     commands = [["resume", str(path), "--no-tensorboard"]]

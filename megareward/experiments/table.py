@@ -64,7 +64,7 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, {seeds}. "
         "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
-    return "\n".join([*lines, "", note, ""])
+    return "\n".join([*lines, "", note, "", *experiment.remarks(scores)])
 
 
 def count_of_seeds(number: int) -> str:

@@ -13,6 +13,7 @@ OBSERVERS: dict[str, str] = {
     "control": "megareward.observers.control",
     "skills": "megareward.observers.skills",
     "levels": "megareward.hierarchy.levels",
+    "world": "megareward.observers.world",
 }
 """Name -> module with `build(context) -> Observer`."""
 

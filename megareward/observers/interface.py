@@ -50,6 +50,10 @@ class Context:
     streams: CudaStreams | None = None
     learns: bool = True
     """False where a trained run only plays."""
+    random_steps: int = 0
+    """Decisions of random play with which the run begins."""
+    starts_from: bool = False
+    """Whether the run takes over what the observer has learnt in another one."""
     with_relation: bool = False
     """Record the relation between cells, too: for pictures, too large for training."""
 

@@ -31,6 +31,7 @@ from megareward.control.latent import advance
 from megareward.control.observation import changed_cells
 from megareward.counterfactual.mini import Branches
 from megareward.envs.mini.base import MiniGame
+from megareward.envs.wrapper import game_of
 from megareward.errors import UsageError
 from megareward.observers.control import control_fields, control_metrics
 from megareward.observers.interface import Context, Observer, Seen
@@ -43,7 +44,8 @@ class Oracle(Observer):
     """A control observer that knows. It reads the games themselves: `advance` once after each of their steps."""
 
     def __init__(self, context: Context) -> None:
-        env, config, world = context.env, context.control, context.world
+        env, config, world = game_of(context.env), context.control, context.world
+        self.noisy = env is not context.env
         if not isinstance(env, MiniGame):
             raise UsageError(
                 f"control.oracle.lags is {config.oracle.lags}, but {type(env).__name__} cannot be branched; "
@@ -65,7 +67,8 @@ class Oracle(Observer):
     @torch.no_grad()
     def advance(self, seen: Seen) -> Fields:
         """Mini games come in one group. There is no relation: nothing was guessed from cell to cell."""
-        latent, newest, first = self.latent, seen.stacks[:, -1], seen.first
+        latent, first = self.latent, seen.first
+        newest = self.branches.env.frames() if self.noisy else seen.stacks[:, -1]
         if not self.started:
             self.branches.forget()
             first = torch.ones_like(first)

@@ -24,6 +24,7 @@ from megareward.rewards.settings import (
     RndConfig,
     StoConfig,
 )
+from megareward.world_model.config import WorldConfig, WorldModelConfig
 
 if TYPE_CHECKING:
     from megareward.rewards.interface import RewardTerm
@@ -55,7 +56,12 @@ class Method:
     latent: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
     trains_policy: bool = True
-    """False: actions are uniformly random and no network learns."""
+    """False: actions are uniformly random and no policy learns."""
+    models_first: bool = False
+    """Whether it begins with random play, in which its observers learn, although it is trained on the score; but not
+    where it starts from a run in which they have."""
+    pretrains: str = "extrinsic"
+    """What is trained on the score from a run of this method, if nothing else is asked for."""
 
     def build(self, config: Any, world: "World") -> "list[RewardTerm]":
         builder: Callable[[Any, World], list[RewardTerm]] = importlib.import_module(self.module).build
@@ -139,6 +145,25 @@ METHODS: dict[str, Method] = {
             ExtrinsicConfig,
             "megareward.rewards.extrinsic",
             uses_score=True,
+        ),
+        Method(
+            "world-model",
+            "PPO on the game's score by a policy that also sees a World Model's numbers.",
+            WorldModelConfig,
+            "megareward.rewards.extrinsic",
+            uses_score=True,
+            observers=("world",),
+            vectors=("world_z", "world_h"),
+            models_first=True,
+        ),
+        Method(
+            "world",
+            "Random play from which a World Model learns, for world-model to start from.",
+            WorldConfig,
+            "megareward.rewards.random_play",
+            observers=("world",),
+            trains_policy=False,
+            pretrains="world-model",
         ),
         Method(
             "random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", trains_policy=False

@@ -12,10 +12,11 @@ from megareward.rewards.settings import ExtrinsicConfig, ScoreConfig
 from megareward.rollout import Recorded
 from megareward.types import Float, Tensor
 from megareward.world import World
+from megareward.world_model.config import WorldModelConfig
 
 
 class Extrinsic(Stateless):
-    def __init__(self, config: ExtrinsicConfig | ScoreConfig) -> None:
+    def __init__(self, config: ExtrinsicConfig | ScoreConfig | WorldModelConfig) -> None:
         self.config = config
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
@@ -23,7 +24,7 @@ class Extrinsic(Stateless):
         return recorded.r_ext.sign() if self.config.clip == "sign" else recorded.r_ext
 
 
-def build(config: ExtrinsicConfig, world: World) -> list[RewardTerm]:
+def build(config: ExtrinsicConfig | WorldModelConfig, world: World) -> list[RewardTerm]:
     return [RewardTerm(RewardStream("extrinsic", config.discount, world.episodic), Extrinsic(config))]
 
 

@@ -4,7 +4,7 @@ A fixed random network, the target, gives every frame a code; a second network l
 frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... are the deviations in docs/methods.md.
 
 With a mask (G-RND, A-RND of the paper) both networks see only the cells in which a control map is above its own running
-mean; what is new elsewhere, such as a noisy TV, is not there for them.
+mean; what is new elsewhere, such as a noisy TV, is not there for them. Any recorded map can be the mask.
 """
 
 import itertools
@@ -36,8 +36,6 @@ CLIP = 5.0
 """Bound of a scaled pixel (Burda et al.)."""
 LEAST_STD = 0.01
 """Grey levels. A pixel that never changed has no standard deviation; when it does change, it is new: clipped to +-5."""
-NAMES = {"none": "rnd", "g": "g-rnd", "direct": "a-rnd"}
-"""Of the method, by its mask."""
 OBSERVED_AT_ONCE = 512
 """Frames turned into float64 at a time."""
 
@@ -59,8 +57,8 @@ class RND:
         networks = nn.ModuleDict({"target": self.target, "predictor": self.predictor})
         self.learner = Learner(networks, config.learning_rate, world.device)
         self.moments = Moments.empty(world.frame_shape, world.device)
-        self.cells = world.cells
-        self.usual = Moments.empty((math.prod(world.cells),), world.device)
+        self.cells = world.frame_shape if config.masks_pixels else world.cells
+        self.usual = Moments.empty((math.prod(self.cells),), world.device)
         """Of the map that masks: how much each cell has of it."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
@@ -132,4 +130,4 @@ def over_the_frame(
 
 
 def build(config: RndConfig, world: World) -> list[RewardTerm]:
-    return [RewardTerm(config.stream(NAMES[config.mask], world.episodic), RND(config, world))]
+    return [RewardTerm(config.stream(config.name, world.episodic), RND(config, world))]

@@ -133,8 +133,12 @@ class RndConfig(OneStream):
     normalise: bool = True
     """Divide by the running std of the discounted return (source)."""
 
-    mask: ClassVar[Literal["none", "g", "direct"]] = "none"
-    """The map of control outside of which nothing is seen."""
+    name: ClassVar[str] = "rnd"
+    mask: ClassVar[str] = "none"
+    """The recorded field, a map over the frame, outside of which nothing is seen. A further mask is a class like the
+    two below and a row of the table, which names the observer that records the field."""
+    masks_pixels: ClassVar[bool] = False
+    """Whether that map has one value for each pixel; otherwise one for each cell of the control maps."""
 
     def __post_init__(self) -> None:
         _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
@@ -144,14 +148,14 @@ class RndConfig(OneStream):
 class GRndConfig(RndConfig):
     """Random network distillation where there is control, direct or latent (paper: G-RND)."""
 
-    mask = "g"
+    name, mask = "g-rnd", "g"
 
 
 @dataclass(frozen=True)
 class ARndConfig(RndConfig):
     """Random network distillation where the last action shows (paper: A-RND)."""
 
-    mask = "direct"
+    name, mask = "a-rnd", "direct"
 
 
 @dataclass(frozen=True)

@@ -71,11 +71,18 @@ def shown_method(config: dict[str, Any]) -> str:
 
 
 def method_and_rule(config: dict[str, Any]) -> str:
-    """The same with the rule for death beside it, where it is not the usual one that ends of the game end the return:
-    'rnd, not episodic'. In runs of the first version each method had a rule of its own."""
+    """The same with the rule for death beside it, where it is not the usual one that ends of the game end the return,
+    and with the noise, if there is any: 'rnd, not episodic, noise 0.3'. In runs of the first version each method had a
+    rule of its own."""
     rule = bool(config.get("episodic", True))
     own = (config.get("reward") or {}).get("episodic", "rule")
     episodic = {"rule": rule, "yes": True, "no": False}.get(own, own)
-    if not episodic:
-        return f"{shown_method(config)}, not episodic"
-    return shown_method(config) if rule else f"{shown_method(config)}, episodic"
+    words = [shown_method(config)]
+    if not episodic or not rule:
+        words.append("episodic" if episodic else "not episodic")
+    noise = config.get("noise") or {}
+    if noise.get("std"):
+        words.append(f"noise {noise['std']:g}")
+    if noise.get("tv", "none") != "none":
+        words.append(f"tv {noise['tv']}")
+    return ", ".join(words)

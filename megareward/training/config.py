@@ -12,6 +12,7 @@ from typing import Any, Literal
 from megareward.control.config import ControlConfig
 from megareward.envs.config import EnvConfig, Game
 from megareward.envs.games import find_game
+from megareward.envs.noise_config import NoiseConfig
 from megareward.errors import UsageError
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards import Method, find_method
@@ -54,7 +55,7 @@ class TrainConfig:
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
     """Decisions with uniformly random actions during which only models learn; the same for every method that
-    has a reward of its own. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    has a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128."""
     episodic: bool = True
     """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
     (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,
@@ -63,9 +64,10 @@ class TrainConfig:
     """Train on the game's score, too: a second stream of reward beside the method's own (--score.*). Not the paper's
     setting; every table says so beside the method's name."""
     score: ScoreConfig = field(default_factory=ScoreConfig)
+    noise: NoiseConfig = field(default_factory=NoiseConfig)
     start_from: str | None = None
-    """Folder of another run whose policy this one starts from: its trunk and action head. Value heads, optimiser and
-    schedule are fresh."""
+    """Folder of another run that this one starts from: the trunk and action head of its policy, and what observers that
+    both have had learnt by then. Value heads, optimiser, schedules and the models of rewards are fresh."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     g_channel: Literal["auto", "yes", "no"] = "no"
@@ -156,6 +158,11 @@ class TrainConfig:
         return self.method_row.trains_policy and not self.method_row.uses_score
 
     @property
+    def warms_up(self) -> bool:
+        """Whether it begins with random play: to teach models, which the score does not."""
+        return self.plays_by_itself or (self.method_row.models_first and self.start_from is None)
+
+    @property
     def shows_g(self) -> bool:
         """Whether the policy sees g."""
         return {"auto": self.plays_by_itself, "yes": self.method_row.trains_policy, "no": False}[self.g_channel]
@@ -198,8 +205,8 @@ class TrainConfig:
 
     @property
     def warmup_iterations(self) -> int:
-        """Rollouts of random actions; a method that uses the score has none."""
-        return -(-self.warmup_steps // self.batch) if self.plays_by_itself else 0
+        """Rollouts of random actions."""
+        return -(-self.warmup_steps // self.batch) if self.warms_up else 0
 
     @property
     def frames_per_iteration(self) -> int:
@@ -228,12 +235,14 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
-    the control models' where none is trained, without the warm-up where there is none, and without the second stream
-    where the score is not used."""
+    the control models' where none is trained, without the warm-up where there is none, without the second stream where
+    the score is not used, and without the noise where there is none."""
     config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
+    if config.get("start_from"):
+        bears["start_from"] = Path(config["start_from"]).name  # which run, wherever it lies
     if "episodic" in config["reward"]:  # what holds, not who said it
         exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
@@ -241,8 +250,11 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
-    if not run.plays_by_itself:
+    if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
         bears.pop("warmup_steps", None)
+    noise = config.get("noise") or {}
+    if not noise.get("std") and noise.get("tv", "none") == "none":
+        bears.pop("noise", None)
     if not config.get("with_score"):
         bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}
     return bears

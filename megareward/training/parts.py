@@ -8,6 +8,7 @@ import torch
 from megareward.cuda.streams import CudaStreams
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
+from megareward.envs.noise import NoisyScreen
 from megareward.observers import build_observer
 from megareward.observers.interface import Context, Observer
 from megareward.ppo.agent import Agent, PPOAgent, RandomAgent
@@ -23,8 +24,10 @@ from megareward.world import World
 
 
 def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_groups: bool = False) -> BatchedEnv:
+    """The game that the config names, through noise if it asks for any."""
     hide = config.hides_score
-    return make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
+    env = make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
+    return NoisyScreen(env, config.noise) if config.noise.on else env
 
 
 def world_of(env: BatchedEnv, device: torch.device, seed: int, config: TrainConfig | None = None) -> World:
@@ -45,7 +48,18 @@ def make_observers(
 ) -> dict[str, Observer]:
     """Those that the config asks for, or some of them by name."""
     overlaps = learns and config.overlaps_on(world.device.type)
-    context = Context(world, env, config.control, config.reward, overlaps, streams, learns, with_relation)
+    context = Context(
+        world,
+        env,
+        config.control,
+        config.reward,
+        overlaps,
+        streams,
+        learns,
+        random_steps=config.warmup_iterations * config.batch,
+        starts_from=config.start_from is not None,
+        with_relation=with_relation,
+    )
     return {name: build_observer(name, context) for name in (config.observers if names is None else names)}
 
 

@@ -8,9 +8,11 @@ from megareward.control.config import paper as literal_control
 from megareward.control.config import released as released_control
 from megareward.errors import UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
-from megareward.rewards.settings import preset_settings
+from megareward.rewards.settings import ScoreConfig, preset_settings
 from megareward.training.config import TrainConfig
 
+NO_LIMIT = 1e9
+"""Of a gradient's norm."""
 MANY_TRANSITIONS = 256
 """The least that control models learn from at a time where there are many environments."""
 
@@ -85,6 +87,43 @@ def mini(config: TrainConfig) -> TrainConfig:
     )
 
 
+def rnd_paper(config: TrainConfig) -> TrainConfig:
+    """RND's own setting for hard exploration (Burda et al. 2018b): score and novelty as two streams, of which novelty
+    flows on beyond the end of a game; sticky actions, games of at most 4500 decisions, a lost life is no end; PPO
+    without decay, clipped gradients and normalised advantages. For every method that can be trained beside the score.
+    """
+    reward, env = config.reward, config.env
+    if "episodic" in vars(reward):
+        reward = replace(reward, episodic="no")
+    limits = {"max_frames": 4500 * env.frame_skip, "max_steps": 4500, "life_loss_is_terminal": False, "sticky": 0.25}
+    own = limits | {"noop_max": 0, "fire_reset": False}
+    return replace(
+        config,
+        n_envs=128,
+        rollout_steps=128,
+        warmup_steps=128 * 128,
+        with_score=config.plays_by_itself,
+        score=ScoreConfig(),
+        ppo=replace(
+            config.ppo,
+            epochs=4,
+            minibatches=4,
+            learning_rate=1e-4,
+            learning_rate_decays=False,
+            adam_eps=1e-8,
+            clip=0.1,
+            clip_decays=False,
+            entropy_weight=0.001,
+            value_weight=1.0,
+            clip_value=False,
+            max_grad_norm=NO_LIMIT,
+            normalise_advantages="never",
+        ),
+        reward=reward,
+        env=replace(env, **{name: value for name, value in own.items() if name in vars(env)}),  # type: ignore[type-var]
+    )
+
+
 def debug(config: TrainConfig) -> TrainConfig:
     """Everything tiny: finishes in seconds, learns nothing."""
     return replace(
@@ -110,7 +149,15 @@ def without_fast_paths(config: TrainConfig) -> TrainConfig:
     )
 
 
-PRESETS = {"default": default, "paper": paper, "released": released, "many": many, "mini": mini, "debug": debug}
+PRESETS = {
+    "default": default,
+    "paper": paper,
+    "released": released,
+    "rnd-paper": rnd_paper,
+    "many": many,
+    "mini": mini,
+    "debug": debug,
+}
 
 
 def with_preset(config: TrainConfig, names: str) -> TrainConfig:

@@ -1,6 +1,5 @@
 """Start, continue and stop a run: the loop plus its folder, its logs, its checkpoints and the user's Ctrl-C."""
 
-import hashlib
 import signal
 import time
 from collections.abc import Iterator
@@ -9,14 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from megareward.control.flash import too_many_flashes
 from megareward.cuda.determinism import deterministic
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, TerminatedError, UsageError, warn
-from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
 from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
 from megareward.runs.durable import disk_is_full
@@ -24,15 +21,13 @@ from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.config import TrainConfig, create_run, read_config
-from megareward.training.evaluate import newest_tensors, other_settings
+from megareward.training.evaluate import other_settings
 from megareward.training.finite import NotFiniteError
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.saving import restore, state_of, tensors_of
-
-START = "start.safetensors"
-"""In a run's folder: the weights of another run that it started from."""
+from megareward.training.start_from import begin_from, take_over
 
 
 def pick_device(name: str) -> torch.device:
@@ -51,26 +46,20 @@ def start(
     device = pick_device(config.device)
     with deterministic(config.deterministic):
         trainer = Trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
-        source, files = weights_to_start_from(config, trainer) if config.start_from else (None, None)
+        source, files = take_over(trainer) if config.start_from else (None, None)
         folder = create_run(out, config, provenance(device), source, files, numbered)
         train_to_the_end(folder, trainer, **how)
     return folder
 
 
-def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What another run hands over: whose it is, for config.json, and a copy that makes the new folder whole."""
-    source = RunFolder.open(Path(config.start_from or ""))
-    tensors, frames = newest_tensors(source, warn)
-    if not config.method_row.trains_policy:
-        raise UsageError(f"'{config.method}' trains no policy, so it cannot start from one; leave --from out.")
-    weights = {name: t for name, t in part(tensors, "policy").items() if name.split(".")[0] in CARRIED_OVER}
-    if not weights:
-        raise UsageError(f"{source.path} has no policy to start from: its method trains none.")
-    trainer.agent.load_policy(weights, CARRIED_OVER)  # refused before there is a folder
-    data = safetensors.torch.save({name: tensor.contiguous() for name, tensor in weights.items()})
-    theirs = read_config(source, warn)
-    about = {"run": str(source.path), "method": theirs.method, "game": theirs.game, "frames": frames}
-    return about | {"sha256": hashlib.sha256(data).hexdigest()}, {START: data}
+def create(config: TrainConfig, out: Path) -> RunFolder:
+    """The folder of a new run, for `resume` to train."""
+    device = pick_device(config.device)
+    if config.start_from is None:
+        return create_run(out, config, provenance(device))
+    trainer = Trainer(config, device)
+    trainer.env.close()
+    return create_run(out, config, provenance(device), *take_over(trainer))
 
 
 def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
@@ -150,8 +139,7 @@ def train_to_the_end(
 def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     found = load_newest(folder.checkpoints, warn, accept=partial(restore, trainer))
     if found is None:
-        _begin(trainer, folder)
-        return None
+        return _begin(trainer, folder)
     path, tensors, state = found
     forget_newer(path)
     folder.cut_logs(state["log_sizes"])
@@ -159,7 +147,7 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
     return f"Resuming {folder.path} at {count(trainer.frames)} frames{games}."
 
 
-def _begin(trainer: Trainer, folder: RunFolder) -> None:
+def _begin(trainer: Trainer, folder: RunFolder) -> str | None:
     """From the first frame. A checkpoint is written before the first line of any log, so logs without one are those of
     a run that has lost its checkpoints; they are kept."""
     if logs := [log for log, size in folder.log_sizes().items() if size]:
@@ -167,13 +155,10 @@ def _begin(trainer: Trainer, folder: RunFolder) -> None:
             f"{folder.path} has logs but no checkpoint to go on from, and nothing was changed. Bring its folder "
             f"checkpoints back; or move {' and '.join(logs)} away to train it from the beginning."
         )
-    if (weights := folder.path / START).exists():
-        data = weights.read_bytes()
-        if hashlib.sha256(data).hexdigest() != folder.record().get("start", {}).get("sha256"):
-            raise RunError(f"{weights} is not what the run was to start from: its hash is wrong; start a new run.")
-        trainer.agent.load_policy(safetensors.torch.load(data), CARRIED_OVER)
+    message = begin_from(trainer, folder) if trainer.config.start_from else None
     trainer.begin()
     _save(trainer, folder)
+    return message
 
 
 @contextmanager

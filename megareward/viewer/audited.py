@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from megareward.audit.learnt import learnt_maps
+from megareward.audit.learnt import as_seen, learnt_maps
 from megareward.audit.truth import load_truth
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
@@ -29,7 +29,8 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
     models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
     with mismatch_explained():
         models.load_state_dict(part(learnt, "observer.control"))
-    maps, episodes = learnt_maps(models, truth), truth.episodes
+    seen = as_seen(truth, config.noise)
+    maps, episodes = learnt_maps(models, seen), truth.episodes
     rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
     bound = float((rho ** torch.arange(truth.lags)).sum())
 
@@ -45,7 +46,7 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         action_names=truth.action_names,
         H=config.control.H,
         W=config.control.W,
-        frames=joined([e.frames for e in episodes]),
+        frames=joined([e.frames for e in seen.episodes]),
         actions=joined([torch.cat([nothing, e.actions]) for e in episodes]).astype(np.uint8),
         first=joined([torch.arange(len(e.frames)) == 0 for e in episodes]),
         points=None,

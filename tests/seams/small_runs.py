@@ -38,6 +38,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "div": {"holds": (2, 3), "epochs": 1},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},
     "emp": {"minibatches": 2, "normalise_frames": N * T},
+    "world": {"z": 4, "mixtures": 2, "batch": 18, "v_passes": 1},
+    "world-model": {"z": 4, "mixtures": 2, "batch": 18, "v_passes": 1},
 }
 """Settings that make a method cheap enough, by its name."""
 

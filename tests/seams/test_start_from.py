@@ -2,19 +2,35 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 from megareward.cli import main
+from megareward.cli.train import parse_args
 from megareward.errors import RunError, UsageError
 from megareward.runs.checkpoint import load_newest
+from megareward.runs.folder import RunFolder
 from megareward.state import part
 from megareward.training.config import create_run
 from megareward.training.loop import Trainer
-from megareward.training.run import START, resume, start
-from tests.seams.small_runs import QUIET, Outcome, PowerCutError, Watched, assert_same, env_of, run, small, stop_at
+from megareward.training.run import resume, start
+from megareward.training.start_from import START, begin_from
+from tests.seams.small_runs import (
+    QUIET,
+    TINY_CONTROL,
+    Outcome,
+    PowerCutError,
+    Watched,
+    assert_same,
+    env_of,
+    run,
+    small,
+    stop_at,
+)
 
 CPU = torch.device("cpu")
 
@@ -91,9 +107,9 @@ def test_what_does_not_fit_is_refused_before_there_is_a_folder(pretrained, tmp_p
     with pytest.raises(UsageError, match=r"trunk\.0\.weight is .* there and .* here"):
         start(sees_g, tmp_path / "new", **QUIET)
     run(small("random"), tmp_path / "random")
-    with pytest.raises(UsageError, match="no policy to start from"):
+    with pytest.raises(UsageError, match="'random', which has neither a policy nor an observer that 'extrinsic' could"):
         start(small("extrinsic", g_channel="no", start_from=str(tmp_path / "random")), tmp_path / "new", **QUIET)
-    with pytest.raises(UsageError, match="'random' trains no policy"):
+    with pytest.raises(UsageError, match=r"'rnd', which has neither .* that 'random' could start from"):
         start(small("random", start_from=str(pretrained)), tmp_path / "new", **QUIET)
     create_run(tmp_path / "untrained", small("rnd"), {})
     with pytest.raises(UsageError, match="no checkpoint yet"):
@@ -109,3 +125,80 @@ def test_the_command_line_knows_it(tmp_path):
     assert main(["train", "extrinsic", "--from", str(tmp_path / "a"), *words.split(), str(tmp_path / "b")]) == 0
     assert (tmp_path / "b" / START).exists()
     assert json.loads((tmp_path / "b" / "config.json").read_text())["config"]["start_from"] == str(tmp_path / "a")
+
+
+@pytest.fixture
+def sees_g(tmp_path) -> Path:
+    run(small("rnd", g_channel="yes"), tmp_path / "sees-g")
+    return tmp_path / "sees-g"
+
+
+def test_an_observer_that_both_have_goes_on_with_what_it_has_learnt(sees_g, tmp_path):
+    config = small("extrinsic", g_channel="yes", start_from=str(sees_g))
+    path = start(config, tmp_path / "new", minutes=1e-9, **QUIET).path
+    found = load_newest(sees_g / "checkpoints", pytest.fail)
+    theirs = part(found[1], "observer.control")
+    kept = part(safetensors.torch.load_file(path / START), "observer.control")
+    assert all(torch.equal(kept[name], tensor) for name, tensor in theirs.items())
+    trainer = Trainer(config, CPU)
+    begin_from(trainer, RunFolder.open(path))
+    mine = trainer.observers["control"].state_dict()
+    weights = [name for name in theirs if name.startswith("modules.")]
+    assert weights
+    assert all(torch.equal(mine[name], theirs[name]) for name in weights)
+    whole, _ = run(config, tmp_path / "whole")
+    resume(path, **QUIET)
+    assert_same(whole, Outcome.of(path))
+
+
+def test_an_observer_of_other_settings_is_refused_in_one_sentence(sees_g, tmp_path):
+    control = replace(TINY_CONTROL, adm=replace(TINY_CONTROL.adm, hidden=16))
+    config = small("extrinsic", g_channel="yes", control=control, start_from=str(sees_g))
+    with pytest.raises(
+        UsageError, match=r"What the observer 'control' has learnt in .* does not fit .*: modules\.adm\."
+    ):
+        start(config, tmp_path / "new", **QUIET)
+    assert not (tmp_path / "new").exists()
+
+
+def test_weights_that_are_gone_are_missed(pretrained, tmp_path):
+    config = small("extrinsic", g_channel="no", start_from=str(pretrained))
+    create_run(tmp_path / "new", config, {})
+    with pytest.raises(RunError, match="is missing, which the run was to start from"):
+        resume(tmp_path / "new", **QUIET)
+
+
+def test_it_is_said_what_is_carried_over_and_what_is_not(pretrained, sees_g, tmp_path, capsys):
+    start(small("extrinsic", g_channel="no", start_from=str(pretrained)), tmp_path / "a", tensorboard=False)
+    said = capsys.readouterr().err
+    assert f"Starting from {pretrained} (rnd on mini-pong, 144 frames)." in said
+    assert "Carried over: the policy's trunk, its action head. Fresh: value heads, optimiser, schedules" in said
+    start(small("mega", g_channel="yes", start_from=str(sees_g)), tmp_path / "b", tensorboard=False)
+    assert "its action head, what the observer 'control' has learnt. Fresh: value heads" in capsys.readouterr().err
+    start(small("mega", g_channel="no", start_from=str(pretrained)), tmp_path / "c", tensorboard=False)
+    assert "Fresh: value heads, the observer 'control'" in capsys.readouterr().err
+
+
+def test_pretraining_hides_the_score_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    words = ["--preset", "debug", "--no-tensorboard", "--device", "cpu", "--game", "mini-demon"]
+    assert main(["pretrain", "mega", *words]) == 0
+    assert "megareward train extrinsic --game mini-demon --from runs/mini-demon-mega-pretrained-s0" in (
+        capsys.readouterr().out
+    )
+    record = json.loads(Path("runs/mini-demon-mega-pretrained-s0/config.json").read_text())
+    assert record["config"]["method"] == "mega"
+    for wrong, remedy in {
+        ("extrinsic",): "would see it; choose one of mega,",
+        ("rnd", "--with-score"): "leave --with-score out",
+        ("rnd", "--show-score", "yes"): "leave --show-score yes out",
+        (): "Which method",
+    }.items():
+        assert main(["pretrain", *wrong, *(words if wrong else [])]) == 2
+        assert remedy in capsys.readouterr().err
+
+
+def test_budgets_can_be_counted_in_steps():
+    words = ["rnd", "--game", "pong", "--frames", "10M"]
+    assert parse_args(words).config().frames == 10_000_000
+    assert parse_args([*words, "--count", "steps"]).config().frames == 40_000_000

@@ -183,12 +183,12 @@ def test_the_run_to_start_from_is_a_setting(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("trian", "There is no command 'trian'. Did you mean train?"),
+        ("trian", "There is no command 'trian'. Did you mean train"),
         ("train extrinsc", "There is no method 'extrinsc'. Did you mean extrinsic?"),
         ("train extrinsic --game pnog", "There is no game 'pnog'. Did you mean pong?"),
         ("train extrinsic --game=mini-pog", "There is no game 'mini-pog'. Did you mean mini-pong"),
         ("train extrinsic --game joust", "for two players only"),
-        ("train extrinsic --preset papr", "There is no preset 'papr'. Did you mean paper?"),
+        ("train extrinsic --preset papr", "There is no preset 'papr'. Did you mean paper"),
         ("train extrinsic --preset paper,mny", "There is no preset 'mny'. Did you mean many?"),
         ("train", "Which method? `megareward train METHOD ...`; methods: "),
         ("bench emulator --n-envs 0", "--n-envs is 0; it must lie between 1 and 65536."),

@@ -24,7 +24,7 @@ from megareward.training.loop import Trainer
 
 N, A, H, W, SHAPE = 3, 7, 4, 6, (32, 36)
 SPACE, ACTIONS = Box(0, 255, SHAPE, np.uint8), Discrete(A)
-REWARDING = [name for name, method in METHODS.items() if method.trains_policy and not method.skill]
+REWARDING = [name for name, method in METHODS.items() if method.trains_policy and not (method.skill or method.vectors)]
 SEED = 5
 
 CONTROL = ControlConfig(

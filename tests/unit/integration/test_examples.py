@@ -36,7 +36,9 @@ def test_stable_baselines3_on_an_atari_game():
     assert example("sb3_atari").main("pong", steps=16, n_envs=2, rollout=8, device="cpu", control=tiny) == []
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.trains_policy and not row.skill])
+@pytest.mark.parametrize(
+    "method", [name for name, row in METHODS.items() if row.trains_policy and not (row.skill or row.vectors)]
+)
 def test_a_loop_in_cleanrls_manner(method):
     example("cleanrl_style_ppo").main(method, iterations=2, n_envs=4, T=16)
 

@@ -1,10 +1,13 @@
 """RND behind a mask: what is not under control is not there."""
 
+from dataclasses import dataclass, replace
+
 import pytest
 import torch
 
 from megareward.rewards import METHODS
 from megareward.rewards.rnd import over_the_frame
+from megareward.rewards.settings import RndConfig
 from megareward.rollout import Recorded
 from tests.unit.rewards.recordings import (
     CELLS,
@@ -18,13 +21,21 @@ from tests.unit.rewards.recordings import (
     world,
 )
 
-MASKS = {"g-rnd": "g", "a-rnd": "direct"}
+
+@dataclass(frozen=True)
+class OfPixels(RndConfig):
+    """A mask from outside, with a value for each pixel."""
+
+    name, mask, masks_pixels = "p-rnd", "pixels", True
+
+
+KINDS = {"g-rnd": METHODS["g-rnd"].config, "a-rnd": METHODS["a-rnd"].config, "p-rnd": OfPixels}
+MASKS = {name: kind.mask for name, kind in KINDS.items()}
 every_mask = pytest.mark.parametrize("method", MASKS)
 
 
 def built(method: str, own_world=None):
-    row = METHODS[method]
-    [(stream, reward)] = row.build(row.config(epochs=1, minibatches=2), own_world or world())
+    [(stream, reward)] = METHODS["rnd"].build(KINDS[method](epochs=1, minibatches=2), own_world or world())
     assert stream.name == method
     return reward
 
@@ -32,15 +43,15 @@ def built(method: str, own_world=None):
 def with_map(method: str, seed: int = 0) -> Recorded:
     """Random frames under a random map, in which the first two cells are far below the others."""
     recorded = noise(seed=seed, first=())
-    values = torch.rand(T + 1, N, HW, generator=torch.Generator().manual_seed(seed)) + 1
+    size = HW if method != "p-rnd" else SMALL[0] * SMALL[1]
+    values = torch.rand(T + 1, N, size, generator=torch.Generator().manual_seed(seed)) + 1
     values[..., :2] -= 1
-    recorded.fields[MASKS[method]].copy_(values)
-    return recorded
+    return replace(recorded, fields={**recorded.fields, MASKS[method]: values})
 
 
 def elsewhere(recorded: Recorded, reward, noisy: bool) -> Recorded:
     """The same with other pixels where nothing is shown, or where it is."""
-    shown = over_the_frame(reward.shown(recorded).flatten(0, 1), CELLS, SMALL).unflatten(0, (T, N))
+    shown = over_the_frame(reward.shown(recorded).flatten(0, 1), reward.cells, SMALL).unflatten(0, (T, N))
     assert shown.any()
     assert not shown.all()
     other = noise(seed=9, first=()).frames[1:]
@@ -65,7 +76,7 @@ def test_a_cell_is_shown_while_it_has_more_than_its_own_mean_of_all_rollouts_bef
     for seed in range(3):
         recorded = with_map(method, seed)
         values = recorded.fields[MASKS[method]][1:]
-        usual = torch.cat(before).mean(0) if before else torch.zeros(HW)
+        usual = torch.cat(before).mean(0) if before else torch.zeros(values.shape[-1])
         assert torch.equal(reward.shown(recorded), values > usual)
         reward.update(recorded)
         before.append(values.flatten(0, 1))
@@ -79,7 +90,7 @@ def test_cells_are_painted_over_the_frame():
     assert painted[16:, 12:24].all()
 
 
-@every_mask
+@pytest.mark.parametrize("method", ["g-rnd", "a-rnd"])
 def test_resets_neither_pay_nor_teach(method):
     def make(own_world, **settings):
         return built(method, own_world)

@@ -142,7 +142,8 @@ def test_presets_change_nothing_but_what_they_are_about():
         changed = with_preset(config, name)
         for field in ("method", "game", "seed", "reward", "show_score"):
             assert getattr(changed, field) == getattr(config, field), (name, field)
-        assert dataclasses.replace(changed.env, groups=1) == config.env, name  # groups leave no trace in the data
+        if name != "rnd-paper":  # which is about the games, too; groups leave no trace in the data
+            assert dataclasses.replace(changed.env, groups=1) == config.env, name
 
 
 def test_presets_are_applied_in_order():

@@ -1,0 +1,187 @@
+"""Experiments of the paper's second half, play together with the score. Free of torch.
+
+`noisy-tv`      novelty behind masks, beside noise: the score of O-RND falls with the noise, that of G-RND should not
+`pretraining`   training on the score after play without it, against as much training from scratch (Eq. 13)
+
+Each has a mini form, which two cores make in minutes to an hour.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from megareward.analysis.improvement import improvement_over_seeds
+from megareward.envs.mini import TUNING_GAMES
+from megareward.envs.noise_config import NoiseConfig
+from megareward.experiments.plans import (
+    HARD_GAMES,
+    PAPER_GAMES,
+    Cell,
+    Change,
+    Device,
+    Experiment,
+    atari,
+    base_config,
+    both,
+    control,
+    game,
+    method,
+)
+from megareward.training.config import TrainConfig
+
+# Noise ---------------------------------------------------------------------------------------------------------------
+
+
+def noise(**settings: Any) -> Change:
+    """So much of it. Noise on every pixel changes most of the screen in every step, which is no flash: that rule is
+    off, with and without noise, so that nothing but the noise differs."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        return control(latent={"flash": 1.0})(replace(config, noise=NoiseConfig(**settings)))
+
+    return change
+
+
+def masked(name: str) -> Change:
+    """In RND's own setting: beside the score, novelty without end."""
+    return method(name, "many,rnd-paper")
+
+
+MASKS = {"O-RND": "rnd", "G-RND": "g-rnd", "A-RND": "a-rnd"}
+STDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+
+NOISE_STRENGTHS = Experiment(
+    name="noisy-tv",
+    question="How much noise do RND and RND behind a mask of control bear on MontezumaRevenge?",
+    rows={name: masked(MASKS[name]) for name in ("O-RND", "G-RND")},
+    columns={f"noise {std:g}": both(atari("montezuma_revenge"), noise(std=std)) for std in STDS},
+    frames=20_000_000,
+    seeds=1,
+)
+
+NOISE_HARD = Experiment(
+    name="noisy-tv-hard",
+    question="Which mask lets RND bear noise of STD 0.3 on the paper's games of hard exploration?",
+    rows={name: masked(MASKS[name]) for name in MASKS},
+    columns={name: both(atari(name), noise(std=0.3)) for name in HARD_GAMES},
+    frames=20_000_000,
+    seeds=1,
+)
+
+NOISE_MINI = Experiment(
+    name="noisy-tv-mini",
+    question="Novelty alone, the score hidden, beside noise and a TV: which mask keeps what RND loses?",
+    rows={
+        "random": method("random"),
+        "alive": method("alive"),
+        **{name: method(MASKS[name]) for name in MASKS},
+        "G-RND, true maps": both(method("g-rnd"), control(oracle={"lags": 32})),
+    },
+    columns={
+        f"{name}{words}": both(game(name), change)
+        for name in ("mini-breakout", "mini-demon")
+        for words, change in {
+            "": noise(),
+            " tv": noise(tv="always"),
+            " noise 0.3": noise(std=0.3),
+        }.items()
+    },
+    frames=100_000,
+    seeds=5,
+    is_long=True,
+)
+
+# Pretraining ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pretraining(Experiment):
+    """Every run is trained on the score for `frames`; some begin with as many frames without it."""
+
+    pretrained_by: Mapping[str, Change] = field(default_factory=dict)
+    """Rows that start from another run, and what that one is."""
+
+    def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
+        return [self._with_start(cell, frames or self.frames, device) for cell in super().cells(frames, seeds, device)]
+
+    def _with_start(self, cell: Cell, frames: int, device: Device) -> Cell:
+        if cell.row not in self.pretrained_by:
+            return cell
+        config = self.columns[cell.column](base_config(cell.config.seed, frames, device))
+        before = Cell(f"{cell.row}, pretraining", cell.column, self.pretrained_by[cell.row](config))
+        return replace(cell, before=before, config=replace(cell.config, start_from=before.name))
+
+    def remarks(self, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
+        """S_Improve (Eq. 13) of every row against `scratch`, from the recorded random play."""
+        compared = [row for row in self.rows if row not in ("random", "scratch")]
+
+        def shown(row: str, column: str) -> str:
+            needed = [scores.get((name, column)) for name in (row, "scratch", "random")]
+            if not all(needed):
+                return "-"
+            own, scratch, random = (found or [] for found in needed)
+            mean, spread = improvement_over_seeds(own, scratch, sum(random) / len(random))
+            if mean is None:
+                return "scratch is no better than random play"
+            return f"{mean:.0f}%" + (f" [{spread[0]:.0f}, {spread[1]:.0f}]" if spread else "")
+
+        return [
+            f"| S_Improve (Eq. 13) | {' | '.join(self.columns)} |",
+            "|---" * (len(self.columns) + 1) + "|",
+            *(f"| {row} | {' | '.join(shown(row, column) for column in self.columns)} |" for row in compared),
+            "",
+            "100% is what as many frames on the score alone achieve.",
+            "",
+        ]
+
+
+def twice_as_long(config: TrainConfig) -> TrainConfig:
+    return replace(config, frames=2 * config.frames)
+
+
+ON_THE_SCORE = {
+    "random": method("random"),
+    "scratch": method("extrinsic"),
+    "scratch, twice as long": both(method("extrinsic"), twice_as_long),
+    "after mega": method("extrinsic"),
+    "after rnd": method("extrinsic"),
+    "after alive": method("extrinsic"),
+    "world model": method("world-model"),
+}
+"""Rows. The controls: as many frames in all, but all of them on the score; and what survival alone teaches."""
+WITHOUT_IT = {
+    "after mega": method("mega"),
+    "after rnd": method("rnd"),
+    "after alive": method("alive"),
+    "world model": method("world"),
+}
+
+
+def short_warmup(config: TrainConfig) -> TrainConfig:
+    """Random play for a tenth of a short budget, so that the policy has time to learn."""
+    return replace(config, warmup_steps=min(config.warmup_steps, config.frames // 10))
+
+
+PRETRAINING = Pretraining(
+    name="pretraining",
+    question="What is play without the score worth to training on it, on the paper's 18 games?",
+    rows=ON_THE_SCORE,
+    columns={name: atari(name) for name in PAPER_GAMES},
+    pretrained_by=WITHOUT_IT,
+    frames=10_000_000,
+    seeds=1,
+    is_long=True,
+)
+
+PRETRAINING_MINI = Pretraining(
+    name="pretraining-mini",
+    question="What is play without the score worth to training on it, on the mini games?",
+    rows=ON_THE_SCORE,
+    columns={name: game(name) for name in TUNING_GAMES},
+    pretrained_by={row: both(change, short_warmup) for row, change in WITHOUT_IT.items()},
+    frames=50_000,
+    seeds=5,
+    is_long=True,
+)
+
+ALL = (NOISE_STRENGTHS, NOISE_HARD, NOISE_MINI, PRETRAINING, PRETRAINING_MINI)
