@@ -54,6 +54,8 @@ class Method:
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
+    warms_up: bool = False
+    """Whether a method that uses the score begins with random play, too, from which its models learn without it."""
     trains_policy: bool = True
     """False: actions are uniformly random and no network learns."""
 

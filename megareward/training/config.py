@@ -198,8 +198,13 @@ class TrainConfig:
 
     @property
     def warmup_iterations(self) -> int:
-        """Rollouts of random actions; a method that uses the score has none."""
-        return -(-self.warmup_steps // self.batch) if self.plays_by_itself else 0
+        """Rollouts of random actions."""
+        return -(-self.warmup_steps // self.batch) if self.warms_up else 0
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether there is a warm-up; a method that uses the score has one only if it asks for it."""
+        return self.plays_by_itself or self.method_row.warms_up
 
     @property
     def frames_per_iteration(self) -> int:
@@ -241,7 +246,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
-    if not run.plays_by_itself:
+    if not run.warms_up:
         bears.pop("warmup_steps", None)
     if not config.get("with_score"):
         bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}
