@@ -1,8 +1,8 @@
 """One PPO update: several epochs of minibatches over a rollout."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -16,18 +16,19 @@ Observe = Callable[[Int[Tensor, "M"]], Observation]
 """Sample indices -> what the policy sees. Stacks are formed only here, from unstacked storage."""
 
 
-class AuxiliaryLoss(ABC):
+@runtime_checkable
+class AuxiliaryLoss(Protocol):
     """A further loss that trains the policy's trunk, and networks of its own, in the same gradient steps."""
 
     module: torch.nn.Module
     """Its own networks, on the policy's device."""
 
-    def begin(self, left: float) -> None:  # noqa: B027 - most have nothing to do
+    def begin(self, left: float) -> None:
         """Before the gradient steps of a rollout: `left` is the share of training still to come."""
 
-    @abstractmethod
     def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]:
         """On the samples `index` of the rollout, of which the policy sees `seen`."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ from megareward.rewards.settings import (
     ExtrinsicConfig,
     GRndConfig,
     MegaConfig,
+    MorelConfig,
+    MRndConfig,
     NoSettings,
+    OomdpConfig,
     RndConfig,
     StoConfig,
 )
@@ -54,6 +57,8 @@ class Method:
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
+    least_stack: int = 1
+    """Frames that the policy must see at once, as an observer or a loss compares them."""
     warms_up: bool = False
     """Whether a method that uses the score begins with random play, too, from which its models learn without it."""
     trains_policy: bool = True
@@ -110,6 +115,14 @@ METHODS: dict[str, Method] = {
             observers=CONTROL,
         ),
         Method(
+            "m-rnd",
+            "rnd that sees only what moves (M-RND, with MOREL's masks).",
+            MRndConfig,
+            "megareward.rewards.rnd",
+            observers=("masks",),
+            least_stack=2,
+        ),
+        Method(
             "curiosity",
             "Curiosity: frames that the dynamics model does not foresee.",
             CuriosityConfig,
@@ -141,6 +154,26 @@ METHODS: dict[str, Method] = {
             ExtrinsicConfig,
             "megareward.rewards.extrinsic",
             uses_score=True,
+        ),
+        Method(
+            "morel",
+            "PPO on the score with a trunk that learns what moves, first and beside it (MOREL).",
+            MorelConfig,
+            "megareward.rewards.morel",
+            uses_score=True,
+            has_auxiliary_loss=True,
+            least_stack=2,
+            warms_up=True,
+        ),
+        Method(
+            "oomdp",
+            "PPO on the score that sees objects and foresees its own object's moves (OO-MDP).",
+            OomdpConfig,
+            "megareward.rewards.extrinsic",
+            uses_score=True,
+            observers=("objects",),
+            vectors=("objects", "effects"),
+            warms_up=True,
         ),
         Method(
             "random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", trains_policy=False
