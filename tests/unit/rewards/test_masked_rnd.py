@@ -20,6 +20,7 @@ from tests.unit.rewards.recordings import (
 
 MASKS = {"g-rnd": "g", "a-rnd": "direct"}
 every_mask = pytest.mark.parametrize("method", MASKS)
+every_kind = pytest.mark.parametrize("method", [*MASKS, "m-rnd"])
 
 
 def built(method: str, own_world=None):
@@ -30,8 +31,12 @@ def built(method: str, own_world=None):
 
 
 def with_map(method: str, seed: int = 0) -> Recorded:
-    """Random frames under a random map, in which the first two cells are far below the others."""
+    """Random frames under a random map, in which the first two cells are far below the others, or a random mask."""
     recorded = noise(seed=seed, first=())
+    if method == "m-rnd":
+        moved = torch.rand(T + 1, N, SMALL[0] * SMALL[1], generator=torch.Generator().manual_seed(seed)) < 0.3
+        recorded.fields["masks"] = moved.to(torch.uint8) * 255
+        return recorded
     values = torch.rand(T + 1, N, HW, generator=torch.Generator().manual_seed(seed)) + 1
     values[..., :2] -= 1
     recorded.fields[MASKS[method]].copy_(values)
@@ -40,7 +45,7 @@ def with_map(method: str, seed: int = 0) -> Recorded:
 
 def elsewhere(recorded: Recorded, reward, noisy: bool) -> Recorded:
     """The same with other pixels where nothing is shown, or where it is."""
-    shown = over_the_frame(reward.shown(recorded).flatten(0, 1), CELLS, SMALL).unflatten(0, (T, N))
+    shown = over_the_frame(reward.shown(recorded).flatten(0, 1), reward.cells, SMALL).unflatten(0, (T, N))
     assert shown.any()
     assert not shown.all()
     other = noise(seed=9, first=()).frames[1:]
@@ -49,7 +54,7 @@ def elsewhere(recorded: Recorded, reward, noisy: bool) -> Recorded:
     return Recorded(frames, recorded.actions, *[recorded.first] * 3, None, recorded.fields)
 
 
-@every_mask
+@every_kind
 def test_noise_outside_of_the_mask_pays_nothing_bit_for_bit(method):
     reward = built(method)
     reward.update(with_map(method))
