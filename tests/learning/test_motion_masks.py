@@ -71,5 +71,5 @@ def test_masks_cover_what_moves_and_ignore_what_stands():
     trained = watch(trainer)
     assert untrained["iou"] < 0.1
     assert trained["iou"] >= 0.5
-    assert trained["moving"] >= 0.6
+    assert trained["moving"] >= 0.5
     assert trained["standing"] <= 0.05

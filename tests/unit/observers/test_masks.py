@@ -13,6 +13,7 @@ from megareward.rewards.settings import MotionConfig
 from megareward.training.clock import Clock
 from megareward.training.loop import Trainer
 from tests.seams.small_runs import N, T, small
+from tests.unit.rewards.recordings import NoWaiting
 
 
 def observed(**changes: object) -> tuple[Trainer, MaskObserver]:
@@ -65,6 +66,13 @@ def test_saved_and_loaded_it_shows_the_same():
     seen = trainer.collector.seen(trainer.rollout.index(0))
     assert torch.equal(observer.advance(seen)[MASKS], other.advance(seen)[MASKS])
     assert other.steps == observer.steps
+
+
+def test_looking_at_a_frame_never_waits_for_the_device():
+    trainer, observer = observed()
+    seen = trainer.collector.seen(trainer.rollout.index(0))
+    with NoWaiting():
+        observer.advance(seen)
 
 
 def test_the_regulariser_comes_between_two_shares_of_the_training():

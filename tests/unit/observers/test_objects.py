@@ -11,6 +11,7 @@ from megareward.rewards.settings import OomdpConfig
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
 from megareward.training.loop import Trainer
+from tests.unit.rewards.recordings import NoWaiting
 
 N, T = 16, 64
 OWN = {"mini-pong": ("paddle_y", 0), "mini-breakout": ("bar_x", 1)}
@@ -109,6 +110,14 @@ def test_saved_and_loaded_an_observer_says_the_same():
     one, two = observer.advance(seen), other.advance(seen)
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert one[OBJECTS].any()
+
+
+def test_looking_at_a_frame_never_waits_for_the_device():
+    trainer, observer = trainer_of("mini-pong")
+    learn(trainer, observer, 3)
+    seen = trainer.collector.seen(trainer.rollout.index(0))
+    with NoWaiting():
+        observer.advance(seen)
 
 
 def test_a_forged_index_of_the_rules_is_refused():
