@@ -8,7 +8,6 @@ numbers [morel-1] ... are the deviations in docs/objects.md.
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from megareward.nets import orthogonal, trunk_for, trunk_layers, trunk_units
@@ -82,7 +81,7 @@ class MotionHeads(nn.Module):
         px_h, px_w = self.frame_shape
         x = self.spread(features).view(-1, self.channels, *self.coarse)
         for size, convolution in zip((((px_h + 1) // 2, (px_w + 1) // 2), (px_h, px_w)), self.refine, strict=True):
-            x = F.interpolate(x, size, mode="bilinear", align_corners=False)
+            x = resized(x, size)
             x = x + convolution(x)
             if self.detail is not None and size == (px_h, px_w):
                 x = x + self.detail(stacks[:, -2:] / 255.0)
@@ -104,12 +103,32 @@ class MotionSegmentation(nn.Module):
 
 
 def warp(frames: Float[Tensor, "B px_h px_w"], flow: Float[Tensor, "B 2 px_h px_w"]) -> Float[Tensor, "B px_h px_w"]:
-    """Each pixel p shows what `frames` has at p - flow(p), between pixels bilinearly, beyond the border as there."""
+    """Each pixel p shows what `frames` has at p - flow(p), between pixels bilinearly, beyond the border as there.
+
+    Only the flow has a gradient; that of torch's `grid_sample` is added up in no fixed order on a GPU.
+    """
     px_h, px_w = frames.shape[-2:]
-    rows = torch.arange(px_h, device=frames.device)[:, None] - flow[:, 0]  # (B, px_h, px_w)
-    columns = torch.arange(px_w, device=frames.device) - flow[:, 1]
-    grid = torch.stack([2 * columns / max(px_w - 1, 1) - 1, 2 * rows / max(px_h - 1, 1) - 1], -1)
-    return F.grid_sample(frames[:, None], grid, padding_mode="border", align_corners=True)[:, 0]
+    row = (torch.arange(px_h, device=frames.device)[:, None] - flow[:, 0]).clamp(0, px_h - 1)  # (B, px_h, px_w)
+    column = (torch.arange(px_w, device=frames.device) - flow[:, 1]).clamp(0, px_w - 1)
+    top, left = row.detach().floor(), column.detach().floor()
+    warped = torch.zeros_like(frames)
+    for down in (0, 1):
+        for across in (0, 1):
+            y, x = (top + down).clamp(max=px_h - 1), (left + across).clamp(max=px_w - 1)
+            pixels = frames.flatten(1).gather(1, (y * px_w + x).long().flatten(1)).view_as(frames)
+            share = (1 - (row - top - down).abs()) * (1 - (column - left - across).abs())
+            warped = warped + share * pixels
+    return warped
+
+
+def resized(x: Float[Tensor, "B C h w"], size: tuple[int, int]) -> Float[Tensor, "B C px_h px_w"]:
+    """Bilinearly, by matrices: as `F.interpolate`, whose gradient a GPU adds up in no fixed order."""
+
+    def matrix(to: int, of: int) -> Tensor:
+        place = ((torch.arange(to, device=x.device) + 0.5) * (of / to) - 0.5).clamp(0, of - 1)
+        return (1 - (place[:, None] - torch.arange(of, device=x.device)).abs()).clamp(min=0).to(x.dtype)
+
+    return matrix(size[0], x.shape[-2]) @ x @ matrix(size[1], x.shape[-1]).T
 
 
 def dssim(one: Float[Tensor, "B px_h px_w"], two: Float[Tensor, "B px_h px_w"]) -> Float[Tensor, "B px_h px_w"]:

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from megareward.objects.motion import Motion, MotionHeads, MotionSegmentation, dssim, motion_loss, warp
+from megareward.objects.motion import Motion, MotionHeads, MotionSegmentation, dssim, motion_loss, resized, warp
 
 B, K, PX_H, PX_W = 2, 3, 20, 28
 
@@ -32,6 +33,21 @@ def test_the_last_frame_warped_by_its_true_motion_is_the_newest():
     assert motion_loss(true, stacks, 0.0).item() == pytest.approx(0.0, abs=1e-6)
     still = true._replace(translations=torch.zeros(1, K, 2))
     assert motion_loss(still, stacks, 0.0) > 0.01
+
+
+def test_warping_and_resizing_are_torchs_own():
+    generator = torch.Generator().manual_seed(3)
+    frames, flow = (
+        torch.rand(B, PX_H, PX_W, generator=generator),
+        6 * torch.randn(B, 2, PX_H, PX_W, generator=generator),
+    )
+    rows = 2 * (torch.arange(PX_H)[:, None] - flow[:, 0]) / (PX_H - 1) - 1
+    columns = 2 * (torch.arange(PX_W) - flow[:, 1]) / (PX_W - 1) - 1
+    grid = torch.stack([columns, rows], -1)
+    sampled = F.grid_sample(frames[:, None], grid, padding_mode="border", align_corners=True)[:, 0]
+    torch.testing.assert_close(warp(frames, flow), sampled, atol=1e-5, rtol=1e-4)
+    small = torch.rand(B, 3, 5, 7, generator=generator)
+    torch.testing.assert_close(resized(small, (10, 13)), F.interpolate(small, (10, 13), mode="bilinear"))
 
 
 def test_a_camera_moves_everything_and_is_no_object():
