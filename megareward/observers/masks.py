@@ -12,7 +12,7 @@ from megareward.observers.interface import Context, Observer, Seen
 from megareward.rng import set_rng_state
 from megareward.rollout import Field, Fields, Rollout
 from megareward.state import State, joined, load_optimiser_state, optimiser_state, part
-from megareward.types import Tensor
+from megareward.types import Float, Tensor
 
 MASKS = "masks"
 LEAST_PIXELS = 2.0
@@ -52,31 +52,31 @@ class MaskObserver(Observer):
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
         """While it is not yet fixed, a few passes over the pairs of frames."""
+        metrics = {}
         if self.learns and self.steps < self.config.motion_steps:
-            losses = self.train(rollout)
+            loss, pixels = self.train(rollout)
+            self.size.mul_(MEMORY).add_((1 - MEMORY) * pixels)
             self.steps += rollout.T * rollout.n_envs
-            with torch.no_grad():  # measured anew: the recorded masks may be the fallback
-                seen = torch.arange(rollout.n_envs, min(rollout.T + 1, 1 + 256) * rollout.n_envs, device=rollout.device)
-                sizes = [self.network(rollout.stacks(i)).union().sum((1, 2)).mean() for i in seen.split(1024)]
-            self.size.mul_(MEMORY).add_((1 - MEMORY) * torch.stack(sizes).mean())
-            return {"masks/loss": losses, "masks/pixels": self.size.clone()}
-        return {"masks/pixels": self.size.clone()}
+            metrics["masks/loss"] = loss
+        return metrics | {"masks/pixels": self.size.clone()}
 
-    def train(self, rollout: Rollout) -> Tensor:
-        """Returns the mean loss."""
-        config, n, losses = self.config, rollout.T * rollout.n_envs, []
+    def train(self, rollout: Rollout) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """Returns the means of the loss and of how many pixels move."""
+        config, n, steps = self.config, rollout.T * rollout.n_envs, []
         regularisation = config.motion.weight(self.steps / config.motion_steps)
         for _ in range(config.motion_epochs):
             order = torch.randperm(n, generator=self.draws, device=rollout.device) + rollout.n_envs
             for index in order.split(config.motion_batch):
                 stacks = rollout.stacks(index)
-                loss = motion_loss(self.network(stacks), stacks, regularisation)
+                motion = self.network(stacks)
+                loss = motion_loss(motion, stacks, regularisation)
                 self.adam.zero_grad(set_to_none=True)
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(self.network.parameters(), MAX_GRAD_NORM)
                 self.adam.step()
-                losses.append(loss.detach())
-        return torch.stack(losses).mean()
+                steps.append(torch.stack([loss, motion.union().sum((1, 2)).mean()]).detach())
+        loss, pixels = torch.stack(steps).mean(0)
+        return loss, pixels
 
     def state_dict(self) -> State:
         own = {"size": self.size.clone(), "steps": torch.tensor(self.steps), "draws": self.draws.get_state()}

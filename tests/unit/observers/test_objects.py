@@ -6,7 +6,8 @@ import torch
 
 from megareward.envs.mini import mini_config
 from megareward.objects.rules import FARTHEST
-from megareward.observers.objects import ATTRIBUTES, EFFECTS, OBJECTS, ObjectObserver
+from megareward.observers.interface import Seen
+from megareward.observers.objects import ATTRIBUTES, EFFECTS, OBJECTS, SLOTS, ObjectObserver
 from megareward.rewards.settings import OomdpConfig
 from megareward.training.clock import Clock
 from megareward.training.config import TrainConfig
@@ -112,6 +113,27 @@ def test_saved_and_loaded_an_observer_says_the_same():
     one, two = observer.advance(seen), other.advance(seen)
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert one[OBJECTS].any()
+
+
+def test_groups_that_take_turns_see_the_same_as_all_at_once():
+    trainer, observer = trainer_of("mini-pong")
+    learn(trainer, observer, 3)
+    seen, before = trainer.collector.seen(trainer.rollout.index(0)), observer.running_state()
+    whole = observer.advance(seen)
+    observer.load_running_state(before)
+    groups = [observer.advance(Seen(*(part[rows] for part in seen))) for rows in (slice(0, 6), slice(6, N))]
+    for name, values in whole.items():
+        assert torch.equal(torch.cat([group[name] for group in groups]), values)
+
+
+def test_nothing_is_followed_into_a_new_game():
+    trainer, observer = trainer_of("mini-pong")
+    learn(trainer, observer, 3)
+    seen = trainer.collector.seen(trainer.rollout.index(0))
+    followed = observer.advance(seen)[SLOTS][..., 1]
+    assert followed.any()
+    opening = observer.advance(seen._replace(first=torch.ones_like(seen.first)))[SLOTS]
+    assert not opening[..., 1:4].any()
 
 
 def test_looking_at_a_frame_never_waits_for_the_device():
