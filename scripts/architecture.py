@@ -47,7 +47,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("training", "integration"),
     ("hierarchy",),
     ("observers", "rewards", "ppo"),
-    ("rollout", "counterfactual"),
+    ("rollout", "counterfactual", "objects"),
     ("control", "world_model"),
     ("envs", "runs"),
     ("statistics", "progress"),

@@ -5,15 +5,16 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import Device, parse
 from megareward.cli.play_options import PlayOptions
-from megareward.errors import UsageError, suggestion
+from megareward.errors import UsageError, suggestion, warn
 from megareward.runs.durable import check_place
 
 USAGE = """usage: megareward figure NAME [OPTIONS]
 
 case-study --run RUN   the paper's case study: frames, direct control, g, reward
 curves [RECORD...]     score against frames for recorded runs, beside published scores
+masks --run RUN        what a run of morel or m-rnd takes for moving objects
 
 `megareward figure NAME --help` explains one."""
 
@@ -46,6 +47,36 @@ class CurvesArgs:
     """The pictures; the suffix is put on."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MasksArgs:
+    """Draw what a run of `morel` or `m-rnd` takes for moving objects, as PNG and PDF: masks over frames, with their
+    ways."""
+
+    run: Path
+    """Folder of the run."""
+    out: Path | None = None
+    """The pictures; the suffix is put on. [default: RUN/masks]"""
+    columns: int = 8
+    """Frames side by side."""
+    every: int = 3
+    """Steps between two frames."""
+    start: int = 20
+    """Steps before the first."""
+    seed: int = 1
+    device: Device = "auto"
+
+
+def draw_motion(words: list[str]) -> list[Path]:
+    args: MasksArgs = parse(MasksArgs, words, "figure masks")
+    from megareward.training.run import pick_device
+    from megareward.viewer.motion import draw_masks
+
+    out = args.out or args.run / "masks"
+    check_place(out.with_suffix(".png"))
+    how = {"columns": args.columns, "every": args.every, "start": args.start, "seed": args.seed}
+    return draw_masks(args.run, out, **how, device=pick_device(args.device), warn=warn)
+
+
 def draw_case_study(words: list[str]) -> list[Path]:
     args: CaseStudyArgs = parse(CaseStudyArgs, words, "figure case-study")
     from megareward.viewer.figure import case_study
@@ -65,7 +96,7 @@ def draw_score_curves(words: list[str]) -> list[Path]:
     return draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)
 
 
-FIGURES = {"case-study": draw_case_study, "curves": draw_score_curves}
+FIGURES = {"case-study": draw_case_study, "curves": draw_score_curves, "masks": draw_motion}
 
 
 def command(words: list[str]) -> int:

@@ -88,6 +88,8 @@ def make(
         )
     if strange := [name for name in spec.observers if name != "control"]:
         raise UsageError(f"'{spec.name}' needs the observer '{strange[0]}', which runs in our own training only.")
+    if spec.has_auxiliary_loss:
+        raise UsageError(f"'{spec.name}' trains the policy's own trunk, which only our own training does.")
     needs_control = "control" in spec.observers
     tracks = needs_control if tracks_control is None else tracks_control
     if needs_control and not tracks:

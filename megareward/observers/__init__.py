@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 OBSERVERS: dict[str, str] = {
     "control": "megareward.observers.control",
+    "masks": "megareward.observers.masks",
+    "objects": "megareward.observers.objects",
     "skills": "megareward.observers.skills",
     "levels": "megareward.hierarchy.levels",
     "world": "megareward.observers.world",

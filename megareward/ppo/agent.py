@@ -42,6 +42,10 @@ class Agent(Protocol):
         """`left` is the share of training still to come."""
         ...
 
+    def warm_up(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        """In place of `learn` while actions are random: only the auxiliary loss, if there is one."""
+        ...
+
     def observe(self, recorded: Recorded) -> None:
         """Take a rollout, when it has been learnt from, into the statistics of the frames."""
         ...
@@ -77,6 +81,9 @@ class RandomAgent:
         return None, {}
 
     def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        return {}
+
+    def warm_up(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
         return {}
 
     def observe(self, recorded: Recorded) -> None:
@@ -183,6 +190,13 @@ class PPOAgent:
         assert samples is not None
         terms = self.ppo.update(samples, left, self.generator)
         return {f"loss/{name}": term for name, term in terms.items()}
+
+    def warm_up(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        if self.auxiliary is None:
+            return {}
+        assert samples is not None
+        terms = self.ppo.update(samples, left, self.generator, only_auxiliary=True)
+        return {"loss/auxiliary": terms["auxiliary"]}
 
     def observe(self, recorded: Recorded) -> None:
         """Until they are complete, the statistics scale the next rollout a little differently."""

@@ -1,8 +1,8 @@
 """One PPO update: several epochs of minibatches over a rollout."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -16,15 +16,19 @@ Observe = Callable[[Int[Tensor, "M"]], Observation]
 """Sample indices -> what the policy sees. Stacks are formed only here, from unstacked storage."""
 
 
-class AuxiliaryLoss(ABC):
+@runtime_checkable
+class AuxiliaryLoss(Protocol):
     """A further loss that trains the policy's trunk, and networks of its own, in the same gradient steps."""
 
     module: torch.nn.Module
     """Its own networks, on the policy's device."""
 
-    @abstractmethod
+    def begin(self, left: float) -> None:
+        """Before the gradient steps of a rollout: `left` is the share of training still to come."""
+
     def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]:
         """On the samples `index` of the rollout, of which the policy sees `seen`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,10 @@ def losses(
     clip: Tensor,
     config: PPOConfig,
     auxiliary: AuxiliaryLoss | None = None,
+    policy_on: Float[Tensor, ""] | float = 1.0,
 ) -> dict[str, Tensor]:
-    """Every term of PPO's loss on the samples at `index`, and the total to minimise."""
+    """Every term of PPO's loss on the samples at `index`, and the total to minimise. `policy_on` is 1, or 0 where only
+    the auxiliary loss counts."""
     seen = observe(index)
     with mixed_precision(seen.stack.device, config):
         logits, values = policy(*seen)
@@ -79,7 +85,7 @@ def losses(
     }
     if auxiliary is not None:
         terms["auxiliary"] = auxiliary(policy, seen, index)
-        terms["total"] = terms["total"] + terms["auxiliary"]
+        terms["total"] = terms["total"] * policy_on + terms["auxiliary"]
     return terms
 
 
@@ -114,6 +120,7 @@ class PPO:
         self.samples: Samples | None = None
         self.index = torch.zeros(batch // config.minibatches, dtype=torch.int64, device=self.device)
         self.clip = torch.tensor(config.clip, device=self.device)
+        self.policy_on = torch.ones((), device=self.device)
         self.sums = torch.zeros(len(self.terms), device=self.device)
         self._gradient_step = CapturedFunction(
             self._one_gradient_step,
@@ -121,8 +128,11 @@ class PPO:
             restores=lambda: [*training_state(self.optimiser), self.sums],
         )
 
-    def update(self, samples: Samples, left: float, generator: torch.Generator) -> dict[str, Tensor]:
+    def update(
+        self, samples: Samples, left: float, generator: torch.Generator, *, only_auxiliary: bool = False
+    ) -> dict[str, Tensor]:
         """Several passes over the samples; `left` is the share of training still to come, for what decays with it.
+        `only_auxiliary`: the auxiliary loss alone is minimised.
 
         Returns the mean of every term of the loss, still on the device.
         """
@@ -133,6 +143,9 @@ class PPO:
             normalised = loss.normalise(samples.advantages, samples.weight)
             samples = Samples(**{**vars(samples), "advantages": normalised})
         self._take(samples)
+        self.policy_on.fill_(float(not only_auxiliary))
+        if self.auxiliary is not None:
+            self.auxiliary.begin(left)
         self.sums.zero_()
         for _ in range(config.epochs):
             order = torch.randperm(self.batch, generator=generator, device=self.device)
@@ -148,7 +161,8 @@ class PPO:
 
     def _one_gradient_step(self) -> None:
         assert self.samples is not None
-        terms = losses(self.policy, self.observe, self.samples, self.index, self.clip, self.config, self.auxiliary)
+        how = (self.clip, self.config, self.auxiliary, self.policy_on)
+        terms = losses(self.policy, self.observe, self.samples, self.index, *how)
         self.optimiser.zero_grad(set_to_none=True)
         terms["total"].backward()
         terms["grad_norm"] = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.max_grad_norm)

@@ -20,7 +20,10 @@ from megareward.rewards.settings import (
     ExtrinsicConfig,
     GRndConfig,
     MegaConfig,
+    MorelConfig,
+    MRndConfig,
     NoSettings,
+    OomdpConfig,
     RndConfig,
     StoConfig,
 )
@@ -55,11 +58,13 @@ class Method:
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
     """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
+    least_stack: int = 1
+    """Frames that the policy must see at once, as an observer or a loss compares them."""
     trains_policy: bool = True
     """False: actions are uniformly random and no policy learns."""
     models_first: bool = False
-    """Whether it begins with random play, in which its observers learn, although it is trained on the score; but not
-    where it starts from a run in which they have."""
+    """Whether it begins with random play, in which its models learn, although it is trained on the score; but not where
+    it starts from a run in which they have."""
     pretrains: str = "extrinsic"
     """What is trained on the score from a run of this method, if nothing else is asked for."""
 
@@ -114,6 +119,14 @@ METHODS: dict[str, Method] = {
             observers=CONTROL,
         ),
         Method(
+            "m-rnd",
+            "rnd that sees only what moves (M-RND, with MOREL's masks).",
+            MRndConfig,
+            "megareward.rewards.rnd",
+            observers=("masks",),
+            least_stack=2,
+        ),
+        Method(
             "curiosity",
             "Curiosity: frames that the dynamics model does not foresee.",
             CuriosityConfig,
@@ -164,6 +177,26 @@ METHODS: dict[str, Method] = {
             observers=("world",),
             trains_policy=False,
             pretrains="world-model",
+        ),
+        Method(
+            "morel",
+            "PPO on the score with a trunk that learns what moves, first and beside it (MOREL).",
+            MorelConfig,
+            "megareward.rewards.morel",
+            uses_score=True,
+            has_auxiliary_loss=True,
+            least_stack=2,
+            models_first=True,
+        ),
+        Method(
+            "oomdp",
+            "PPO on the score that sees objects and foresees its own object's moves (OO-MDP).",
+            OomdpConfig,
+            "megareward.rewards.extrinsic",
+            uses_score=True,
+            observers=("objects",),
+            vectors=("objects", "effects"),
+            models_first=True,
         ),
         Method(
             "random", "Uniformly random actions.", NoSettings, "megareward.rewards.random_play", trains_policy=False

@@ -4,7 +4,8 @@ A fixed random network, the target, gives every frame a code; a second network l
 frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... are the deviations in docs/methods.md.
 
 With a mask (G-RND, A-RND of the paper) both networks see only the cells in which a control map is above its own running
-mean; what is new elsewhere, such as a noisy TV, is not there for them. Any recorded map can be the mask.
+mean; what is new elsewhere, such as a noisy TV, is not there for them. Any recorded map can be the mask; M-RND's is of
+what moves, pixel by pixel.
 """
 
 import itertools
@@ -36,6 +37,8 @@ CLIP = 5.0
 """Bound of a scaled pixel (Burda et al.)."""
 LEAST_STD = 0.01
 """Grey levels. A pixel that never changed has no standard deviation; when it does change, it is new: clipped to +-5."""
+LEAST_MOTION = 64
+"""In 255ths of a pixel: what has moved by a quarter of a pixel or more is seen behind the mask `masks`."""
 OBSERVED_AT_ONCE = 512
 """Frames turned into float64 at a time."""
 
@@ -62,6 +65,11 @@ class RND:
         """Of the map that masks: how much each cell has of it."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
+    @property
+    def has_usual(self) -> bool:
+        """Whether the mask is a map that is compared with its mean."""
+        return self.config.mask != "none" and self.config.masks_by_mean
+
     def scaled(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 1 px_h px_w"]:
         """Every pixel in units of its own history, so that a small new thing counts in any corner of the screen."""
         mean, std = self.moments.mean.float(), self.moments.std.clamp(min=LEAST_STD).float()
@@ -77,9 +85,12 @@ class RND:
         return (self.predictor(x) - self.target(x)).square().mean(-1)
 
     def shown(self, recorded: Recorded) -> Bool[Tensor, "T N HW"] | None:
-        """Of the frames that the transitions lead to: the cells whose share of the map is above their own mean."""
+        """Of the frames that the transitions lead to: the cells whose share of the map is above their own mean, or the
+        pixels that have moved."""
         if self.config.mask == "none":
             return None
+        if not self.config.masks_by_mean:
+            return recorded.fields[self.config.mask][1:] >= LEAST_MOTION
         return recorded.fields[self.config.mask][1:] > self.usual.mean.float()
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
@@ -99,7 +110,7 @@ class RND:
         for some in frames.split(OBSERVED_AT_ONCE):
             self.moments = self.moments.update(some)
         config, steps = self.config, []
-        if cells is not None:
+        if self.has_usual:
             self.usual = self.usual.update(recorded.fields[config.mask][1:][recorded.real])
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
             loss = self.error(frames[index], None if cells is None else cells[index]).mean()
@@ -110,7 +121,7 @@ class RND:
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}
-        if self.config.mask != "none":
+        if self.has_usual:
             moments |= {f"usual.{name}": tensor.clone() for name, tensor in self.usual._asdict().items()}
         return self.learner.state_dict() | moments | {"draws": self.draws.get_state()}
 

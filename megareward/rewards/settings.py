@@ -2,7 +2,7 @@
 
 import itertools
 import operator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from megareward.errors import UsageError
@@ -139,6 +139,8 @@ class RndConfig(OneStream):
     two below and a row of the table, which names the observer that records the field."""
     masks_pixels: ClassVar[bool] = False
     """Whether that map has one value for each pixel; otherwise one for each cell of the control maps."""
+    masks_by_mean: ClassVar[bool] = True
+    """Whether what exceeds its own running mean is seen; otherwise what has moved (`rnd.LEAST_MOTION`)."""
 
     def __post_init__(self) -> None:
         _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
@@ -156,6 +158,84 @@ class ARndConfig(RndConfig):
     """Random network distillation where the last action shows (paper: A-RND)."""
 
     name, mask = "a-rnd", "direct"
+
+
+@dataclass(frozen=True)
+class MotionConfig:
+    """Motion segmentation (MOREL, Goel et al. 2018): masks of what moves, learnt from frames alone."""
+
+    n_masks: int = 20
+    """K: masks, each with a translation (source)."""
+    channels: int | None = None
+    """Features of each pixel before the masks. None: 24 (source), or 8 where the trunk is the small one."""
+    detail: bool = True
+    """[morel-3] Whether the last layer also sees the two frames: sharper masks, sooner (ours; source: no)."""
+    regularisation: float = 1.0
+    """Weight of mean |M_k t_k| at the end of the curriculum (source)."""
+    ramp: tuple[float, float] = (0.2, 0.7)
+    """[morel-6] Shares of the segmentation's training between which that weight grows from 0 (source: 0 and 0.4)."""
+
+    def __post_init__(self) -> None:
+        _require(self.n_masks >= 1, "motion.n-masks", self.n_masks, "use 1 or more")
+        _require(self.channels is None or self.channels >= 1, "motion.channels", self.channels, "use 1 or more")
+        _require(0 <= self.regularisation < float("inf"), "motion.regularisation", self.regularisation, "use 0 or more")
+        _require(0 <= self.ramp[0] < self.ramp[1] <= 1, "motion.ramp", self.ramp, "use two growing shares in [0, 1]")
+
+    def weight(self, done: float) -> float:
+        """Of the regulariser, where this share of the training is over."""
+        begins, ends = self.ramp
+        return self.regularisation * min(1.0, max(0.0, done - begins) / (ends - begins))
+
+
+@dataclass(frozen=True)
+class MorelConfig(ExtrinsicConfig):
+    """PPO on the score with a trunk that learns motion segmentation first, and beside it (MOREL, Goel et al. 2018)."""
+
+    motion: MotionConfig = field(default_factory=lambda: MotionConfig(detail=False))
+    auxiliary: float = 1.0
+    """Weight of the segmentation's loss beside PPO's; it falls linearly to 0 at the end of training (source, where the
+    policy has one trunk: within 10M steps)."""
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.auxiliary < float("inf"), "auxiliary", self.auxiliary, "use 0 or more")
+
+
+@dataclass(frozen=True)
+class OomdpConfig(ExtrinsicConfig):
+    """PPO on the score that sees objects and what actions will do to its own (after OO-MDPs, Diuk et al. 2008)."""
+
+    n_slots: int = 16
+    """Objects followed at a time, the largest first (ours)."""
+    background_frames: int = 10_000
+    """The first frames, whose median is the background; fixed afterwards. Rules learn from then on (ours)."""
+
+    def __post_init__(self) -> None:
+        _require(1 <= self.n_slots <= 64, "n-slots", self.n_slots, "use 1 to 64")
+        _require(self.background_frames >= 1, "background-frames", self.background_frames, "use at least 1")
+
+
+@dataclass(frozen=True)
+class MRndConfig(RndConfig):
+    """Random network distillation where something moves by itself (paper: M-RND)."""
+
+    motion: MotionConfig = field(default_factory=MotionConfig)
+    motion_steps: int = 614_400
+    """Decisions, the first of the run, from which the segmentation learns; fixed afterwards (ours: the warm-up;
+    source: 100k frames, each about 40 times)."""
+    motion_learning_rate: float = 1e-4
+    """Of the segmentation's Adam (source)."""
+    motion_batch: int = 64
+    """Pairs of frames in its gradient steps (ours; source: 16)."""
+    motion_epochs: int = 1
+    """Passes over each rollout (ours)."""
+
+    name, mask, masks_pixels, masks_by_mean = "m-rnd", "masks", True, False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require(0 < self.motion_learning_rate <= 1, "motion-learning-rate", self.motion_learning_rate, "use (0, 1]")
+        for name in ("motion_steps", "motion_batch", "motion_epochs"):
+            _require(getattr(self, name) >= 1, name.replace("_", "-"), getattr(self, name), "use 1 or more")
 
 
 @dataclass(frozen=True)
@@ -319,11 +399,21 @@ PAPERS_OWN: dict[str, dict[str, Any]] = {
 """Settings of the paper's own rewards by preset; those of other papers stay as their sources have them."""
 
 
+MINI: dict[str, Any] = {
+    "learning_rate": 1e-3,
+    "motion_steps": 60_000,
+    "motion_learning_rate": 2e-3,
+    "motion_batch": 32,
+    "background_frames": 4_000,
+}
+"""Settings of any method in small worlds."""
+
+
 def preset_settings(kind: type, preset: str) -> dict[str, Any]:
     """What a preset changes in settings of this kind."""
     own = PAPERS_OWN.get(preset, {}) if issubclass(kind, MegaConfig | DirConfig) else {}
-    changes = {"learning_rate": 1e-3} if preset == "mini" else own
-    known = {field.name for field in fields(kind)}
+    changes = MINI if preset == "mini" else own
+    known = {one.name for one in fields(kind)}
     return {name: value for name, value in changes.items() if name in known}
 
 

@@ -123,6 +123,11 @@ class TrainConfig:
                 f"--env.groups is {self.env.groups}, which does not divide the {self.n_envs} environments "
                 "(--n-envs); choose a divisor, or 1."
             )
+        if self.policy.stack < self.method_row.least_stack:
+            raise UsageError(
+                f"--policy.stack is {self.policy.stack}, but '{self.method}' compares frames; give it "
+                f"{self.method_row.least_stack} or more."
+            )
         if self.tracks_control and self.policy.stack < self.control.rtm.stack:
             raise UsageError(
                 f"--policy.stack is {self.policy.stack}, but the control models see {self.control.rtm.stack} frames "

@@ -6,7 +6,8 @@
   4. rewards learn, then observers: at once, or during step 1 of the next iteration
   5. everything finite? Then logs and, every few minutes, a checkpoint (`training.run`)
 
-During the warm-up of the play protocol actions are random and PPO's update is left out; everything else is the same.
+During the warm-up of the play protocol actions are random and PPO's update is left out, but for an auxiliary loss;
+everything else is the same.
 """
 
 import torch
@@ -70,9 +71,9 @@ class Trainer:
         metrics |= of_advantages
         clock.lap("reward")
 
-        if not self.warming_up:
-            metrics |= self.agent.learn(samples, left=max(1.0 - self.iteration / self.config.iterations, 0.0))
-            clock.lap("learn")
+        left = max(1.0 - self.iteration / self.config.iterations, 0.0)
+        metrics |= self.agent.warm_up(samples, left) if self.warming_up else self.agent.learn(samples, left)
+        clock.lap("learn")
         self.agent.observe(recorded)
         metrics |= self.rewards.update(recorded)
         clock.lap("reward")

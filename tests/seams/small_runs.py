@@ -19,6 +19,7 @@ from megareward.envs.interface import BatchedEnv, Step
 from megareward.envs.mini import PongConfig
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS, find_method
+from megareward.rewards.settings import MotionConfig
 from megareward.runs.checkpoint import load_newest
 from megareward.runs.folder import RunFolder
 from megareward.training.config import TrainConfig
@@ -32,8 +33,12 @@ SCORE_FREE = [name for name in METHODS if not METHODS[name].uses_score] + [frame
 
 ITERATIONS, N, T = 4, 3, 12
 
+TINY_MOTION = MotionConfig(n_masks=3, channels=2)
 SMALL: dict[str, dict[str, Any]] = {
     "rnd": {"epochs": 1, "minibatches": 2},
+    "m-rnd": {"epochs": 1, "minibatches": 2, "motion": TINY_MOTION, "motion_steps": 2 * N * T, "motion_batch": N * T},
+    "morel": {"motion": TINY_MOTION},
+    "oomdp": {"n_slots": 4, "background_frames": N * T},
     "sto": {"hold": 5, "epochs": 1, "minibatches": 2},
     "div": {"holds": (2, 3), "epochs": 1},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},

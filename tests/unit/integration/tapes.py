@@ -24,7 +24,12 @@ from megareward.training.loop import Trainer
 
 N, A, H, W, SHAPE = 3, 7, 4, 6, (32, 36)
 SPACE, ACTIONS = Box(0, 255, SHAPE, np.uint8), Discrete(A)
-REWARDING = [name for name, method in METHODS.items() if method.trains_policy and not (method.skill or method.vectors)]
+REWARDING = [
+    name
+    for name, method in METHODS.items()
+    if method.trains_policy and not (method.skill or method.has_auxiliary_loss) and set(method.observers) <= {"control"}
+]
+"""Those whose reward can be had outside our own training."""
 SEED = 5
 
 CONTROL = ControlConfig(

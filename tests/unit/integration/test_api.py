@@ -284,6 +284,8 @@ def test_what_cannot_be_made_is_refused_in_a_sentence():
         "no method 'mgea'. Did you mean mega": {"method": "mgea"},
         "'random' gives no reward": {"method": "random"},
         "'sto' teaches skills: your policy would have to act by the code": {"method": "sto"},
+        "'m-rnd' needs the observer 'masks', which runs in our own training only": {"method": "m-rnd"},
+        "'morel' trains the policy's own trunk, which only our own training does": {"method": "morel"},
         "Use `megareward train div`, or a method without skills": {"method": "div"},
         "n_envs is 0": {"n_envs": 0},
         "autoreset is 'disabled'": {"autoreset": "disabled"},

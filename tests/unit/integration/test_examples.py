@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from megareward.rewards import METHODS
+from tests.unit.integration.tapes import REWARDING
 
 FOLDER = Path(__file__).parents[3] / "examples"
 needs_sb3 = pytest.mark.skipif(
@@ -36,9 +36,7 @@ def test_stable_baselines3_on_an_atari_game():
     assert example("sb3_atari").main("pong", steps=16, n_envs=2, rollout=8, device="cpu", control=tiny) == []
 
 
-@pytest.mark.parametrize(
-    "method", [name for name, row in METHODS.items() if row.trains_policy and not (row.skill or row.vectors)]
-)
+@pytest.mark.parametrize("method", REWARDING)
 def test_a_loop_in_cleanrls_manner(method):
     example("cleanrl_style_ppo").main(method, iterations=2, n_envs=4, T=16)
 

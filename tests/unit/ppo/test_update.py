@@ -139,6 +139,21 @@ def test_an_auxiliary_loss_trains_the_trunk_and_its_own_module_and_nothing_else(
     assert later["auxiliary"] < 0.5 * first["auxiliary"]
 
 
+def test_an_auxiliary_loss_alone_moves_the_trunk_and_leaves_the_heads_and_is_told_how_much_training_is_left():
+    policy, frames, samples = policy_and_samples()
+    auxiliary, told = Brightness(), []
+    heads = torch.nn.ModuleList([policy.action_head, policy.value_head])
+    auxiliary.begin = told.append
+    trunk, of_heads = copies(policy.trunk), copies(heads)
+    ppo = make_ppo(policy, frames, CONFIG, auxiliary)
+    ppo.update(samples, 0.75, torch.Generator().manual_seed(0), only_auxiliary=True)
+    assert told == [0.75]
+    assert not any(same(policy.trunk, trunk))
+    assert all(same(heads, of_heads))
+    ppo.update(samples, 0.5, torch.Generator().manual_seed(0))
+    assert not any(same(heads, of_heads))
+
+
 def test_an_auxiliary_loss_is_part_of_the_same_gradient_steps_and_of_the_total():
     policy, frames, samples = policy_and_samples()
     auxiliary = Brightness()

@@ -29,9 +29,10 @@ class OfPixels(RndConfig):
     name, mask, masks_pixels = "p-rnd", "pixels", True
 
 
-KINDS = {"g-rnd": METHODS["g-rnd"].config, "a-rnd": METHODS["a-rnd"].config, "p-rnd": OfPixels}
-MASKS = {name: kind.mask for name, kind in KINDS.items()}
+KINDS = {name: METHODS[name].config for name in ("g-rnd", "a-rnd", "m-rnd")} | {"p-rnd": OfPixels}
+MASKS = {name: kind.mask for name, kind in KINDS.items() if kind.masks_by_mean}
 every_mask = pytest.mark.parametrize("method", MASKS)
+every_kind = pytest.mark.parametrize("method", [*MASKS, "m-rnd"])
 
 
 def built(method: str, own_world=None):
@@ -41,8 +42,12 @@ def built(method: str, own_world=None):
 
 
 def with_map(method: str, seed: int = 0) -> Recorded:
-    """Random frames under a random map, in which the first two cells are far below the others."""
+    """Random frames under a random map, in which the first two cells are far below the others, or a random mask."""
     recorded = noise(seed=seed, first=())
+    if method == "m-rnd":
+        moved = torch.rand(T + 1, N, SMALL[0] * SMALL[1], generator=torch.Generator().manual_seed(seed)) < 0.3
+        recorded.fields["masks"] = moved.to(torch.uint8) * 255
+        return recorded
     size = HW if method != "p-rnd" else SMALL[0] * SMALL[1]
     values = torch.rand(T + 1, N, size, generator=torch.Generator().manual_seed(seed)) + 1
     values[..., :2] -= 1
@@ -60,7 +65,7 @@ def elsewhere(recorded: Recorded, reward, noisy: bool) -> Recorded:
     return Recorded(frames, recorded.actions, *[recorded.first] * 3, None, recorded.fields)
 
 
-@every_mask
+@every_kind
 def test_noise_outside_of_the_mask_pays_nothing_bit_for_bit(method):
     reward = built(method)
     reward.update(with_map(method))
