@@ -28,6 +28,7 @@ Agents that learn to play by seeking control.
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
   experiment NAME  make all runs of a table, several at a time, and the table; without a name they are listed
+  paper            every table and figure of the paper: what is recorded, what is missing, one page of all
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
   bench WHAT       measure speed: emulator, train, growth, control, wrapper
 
@@ -48,6 +49,7 @@ COMMANDS = {
     "methods": "megareward.cli.methods",
     "results": "megareward.cli.results",
     "experiment": "megareward.cli.experiment",
+    "paper": "megareward.cli.paper",
     "play": "megareward.cli.play",
     "bench": "megareward.cli.bench",
 }
