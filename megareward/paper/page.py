@@ -51,10 +51,9 @@ def overview(budget: Budget, recorded: Recorded) -> Table:
     rows = []
     for item in ITEMS.values():
         done, planned = counted(item, budget, recorded)
-        rows.append(
-            [item.title, item.place, f"{done} of {planned}" if planned else "its experiment is not available yet"]
-        )
-    return Table(["item", "in the paper", "runs recorded as planned"], rows)
+        runs = f"{done} of {planned}" if planned else "not available yet"
+        rows.append([item.title, runs, item.place])
+    return Table(["item", "runs recorded as planned", "in the paper"], rows)
 
 
 def blocks(item: Item, budget: Budget, recorded: Recorded) -> list[Block]:
