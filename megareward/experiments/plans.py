@@ -61,9 +61,11 @@ class Experiment:
             if seeds or seed < self.seeds_of.get(row, self.seeds)
         ]
 
-    def cells_of(self, row: str, column: str) -> list[Cell]:
-        """The runs of one place in the table, one per seed."""
-        return [self._cell(row, column, seed) for seed in range(self.seeds_of.get(row, self.seeds))]
+    def cells_of(self, row: str, column: str, device: Device = "cpu") -> list[Cell]:
+        """The runs of one place in the table, which differ in the seed only."""
+        first = self._cell(row, column, 0, device=device)
+        seeds = range(self.seeds_of.get(row, self.seeds))
+        return [replace(first, config=replace(first.config, seed=seed)) for seed in seeds]
 
     def _cell(self, row: str, column: str, seed: int, frames: int | None = None, device: Device = "cpu") -> Cell:
         config = base_config(seed, frames or self.frames, device)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from megareward.errors import UsageError, suggestion
 from megareward.experiments import paper_plans as plans
-from megareward.experiments.plans import ATARI, ATARI_LONG, Cell, Experiment
+from megareward.experiments.plans import ATARI, ATARI_LONG, Experiment
 from megareward.paper import builders
 from megareward.paper.blocks import Block
 from megareward.paper.recorded import Recorded
@@ -69,9 +69,6 @@ class Item:
 
     def planned(self, budget: Budget) -> list[Experiment]:
         return [self.experiments[scale] for scale in budget.scales if scale in self.experiments]
-
-    def cells(self, budget: Budget) -> list[Cell]:
-        return [cell for experiment in self.planned(budget) for cell in experiment.cells()]
 
     def views(self, budget: Budget, recorded: Recorded) -> Iterator[tuple[str, View]]:
         """What its builder draws, scale by scale."""

@@ -7,16 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from megareward.experiments.claims import Claim, claim
-from megareward.experiments.plans import Cell, Device
+from megareward.experiments.plans import Cell, Device, Experiment
 from megareward.experiments.runner import Job
 from megareward.paper.items import ITEMS, Budget, Item
 from megareward.paper.recorded import Recorded
 from megareward.training.config import bearing, to_dict
 
 
-def settings_of(cell: Cell) -> str:
-    """Equal for runs that are the same."""
-    return json.dumps(bearing(to_dict(cell.config)), sort_keys=True)
+def planned_runs(item: Item, budget: Budget, device: Device = "cpu") -> Iterator[tuple[str, Experiment, Cell]]:
+    """What the item needs; the first entry is equal for runs that are the same."""
+    for experiment in item.planned(budget):
+        for column in experiment.columns:
+            for row in experiment.rows:
+                cells = experiment.cells_of(row, column, device)
+                settings = json.dumps(bearing(to_dict(cells[0].config)), sort_keys=True)
+                for cell in cells:
+                    yield f"{settings}, seed {cell.config.seed}", experiment, cell
 
 
 def jobs_of(items: Iterable[Item], budget: Budget, runs: Path, results: Path, device: Device = "cpu") -> list[Job]:
@@ -27,21 +33,19 @@ def jobs_of(items: Iterable[Item], budget: Budget, runs: Path, results: Path, de
     were chosen, so that processes with other choices agree on its place.
     """
     jobs: dict[str, Job] = {}
+    chosen, wanted = set(), {item.name for item in items}
     for item in ITEMS.values():
-        for experiment in item.planned(budget):
-            for cell in experiment.cells(device=device):
-                key = settings_of(cell)
-                job = jobs.get(key) or Job(cell, runs / experiment.name, results / experiment.name)
-                if item.is_audited and cell.config.tracks_control:
-                    job = replace(job, audit=budget.audit)
-                if item.has_picture and cell.config.seed == 0:
-                    job = replace(job, picture=budget.picture)
-                jobs[key] = job
-    chosen = {settings_of(cell) for item in items for cell in item.cells(budget)}
-    return sorted(
-        (job for key, job in jobs.items() if key in chosen),
-        key=lambda job: (job.cell.config.seed, job.cell.config.frames),
-    )
+        for key, experiment, cell in planned_runs(item, budget, device):
+            job = jobs.get(key) or Job(cell, runs / experiment.name, results / experiment.name)
+            if item.is_audited and cell.config.tracks_control:
+                job = replace(job, audit=budget.audit)
+            if item.has_picture and cell.config.seed == 0:
+                job = replace(job, picture=budget.picture)
+            jobs[key] = job
+            if item.name in wanted:
+                chosen.add(key)
+    left = (job for key, job in jobs.items() if key in chosen)
+    return sorted(left, key=lambda job: (job.cell.config.seed, job.cell.config.frames))
 
 
 class Queue:
@@ -74,5 +78,5 @@ def is_recorded(job: Job, recorded: Recorded) -> bool:
 
 def counted(item: Item, budget: Budget, recorded: Recorded) -> tuple[int, int]:
     """How many runs of an item are recorded as planned, and how many are planned."""
-    cells = {settings_of(cell): cell for cell in item.cells(budget)}
+    cells = {key: cell for key, _, cell in planned_runs(item, budget)}
     return sum(any(recorded.find(cell)) for cell in cells.values()), len(cells)
