@@ -17,6 +17,7 @@ Agents that learn to play by seeking control.
 
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
   resume RUN       continue a run that was stopped, killed or interrupted
+  export RUN       a copy of a run that is small enough to carry; `resume` goes on with it
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
   truth GAME       make the truth sets of the benchmark of control maps, and check them
@@ -38,6 +39,7 @@ Agents that learn to play by seeking control.
 COMMANDS = {
     "train": "megareward.cli.train",
     "resume": "megareward.cli.resume",
+    "export": "megareward.cli.export",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
     "probe": "megareward.cli.probe",

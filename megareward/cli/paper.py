@@ -14,7 +14,8 @@ from megareward.cli.parsing import parse
 from megareward.errors import RunError, UsageError
 from megareward.experiments.claims import STALE_MINUTES
 from megareward.experiments.plans import Device
-from megareward.experiments.runner import Job, on_this_machine
+from megareward.experiments.ray_engine import RayEngine
+from megareward.experiments.runner import Engine, Job, on_this_machine
 from megareward.paper.items import BUDGETS, ITEMS, Budget, find_items
 from megareward.paper.page import build as build_page
 from megareward.paper.queue import Queue, counted, jobs_of
@@ -112,8 +113,22 @@ class RunArgs(WorkArgs):
     """Runs at a time, each a process of its own; 0 is one per core."""
     minutes: float | None = None
     """Of training of each run, after which it stops, to be continued by the next start."""
+    on: Literal["local", "ray"] = "local"
+    """local: processes of this machine. ray: tasks of a Ray cluster whose machines share the folders; needs the extra
+    `ray`."""
+    ray_address: str | None = None
+    """Of an existing cluster, such as auto or ray://head:10001. [default: Ray on this machine alone]"""
+    cpus: float = 1.0
+    """--on ray: cores of each run."""
+    gpus: float = 0.0
+    """--on ray: share of a GPU of each run, such as 0.25."""
     unit: str = ""
     """Make only this run, which `megareward paper next --claim` has named."""
+
+    def engine(self) -> Engine:
+        if self.on == "ray":
+            return RayEngine(self.ray_address, self.cpus, self.gpus)
+        return partial(on_this_machine, at_a_time=self.jobs_at_a_time or os.cpu_count() or 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +149,8 @@ def run(words: list[str]) -> int:
         raise UsageError(f"--jobs is {args.jobs_at_a_time}; use 0 (one per core) or more.")
     if args.minutes is not None and not args.minutes > 0:
         raise UsageError(f"--minutes is {args.minutes:g}; it must be above 0.")
+    if args.cpus <= 0 or args.gpus < 0:
+        raise UsageError(f"--cpus is {args.cpus:g} and --gpus {args.gpus:g}; use more than 0, and 0 or more.")
     jobs = [replace(job, minutes=args.minutes) for job in args.jobs(args.item)]
     if not jobs:
         raise UsageError(f"{args.item} has no experiment of budget {args.budget} yet; choose another item or budget.")
@@ -141,7 +158,7 @@ def run(words: list[str]) -> int:
         make_one(jobs, args.unit, claims_folder(args.folder))
         return 0
     queue = Queue(jobs, args.recorded(), claims_folder(args.folder))
-    failed = make(queue, len(jobs), partial(on_this_machine, at_a_time=args.jobs_at_a_time or os.cpu_count() or 1))
+    failed = make(queue, len(jobs), args.engine())
     if failed:
         raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
     return 0

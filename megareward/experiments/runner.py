@@ -84,6 +84,10 @@ class Job:
     def path(self) -> Path:
         return self.runs / self.cell.name
 
+    def absolute(self) -> "Job":
+        """The same for a process that works elsewhere."""
+        return replace(self, runs=self.runs.absolute(), results=self.results.absolute())
+
     @property
     def picture_path(self) -> Path:
         return self.results / f"{self.cell.name}.png"
@@ -156,7 +160,7 @@ def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
 def do_job(job: Job) -> str:
     """Train one run to its end, do what else is asked of it, and record it. Returns what went wrong, or ''."""
     try:
-        return _trouble_with(job)
+        return "" if job.is_done() else _trouble_with(job)
     except (UsageError, RunError) as why:
         return str(why)
 
