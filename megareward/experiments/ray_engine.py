@@ -29,7 +29,7 @@ class RayEngine:
         ray = import_ray()
         started = not ray.is_initialized()
         if started:
-            ray.init(address=self.address, log_to_driver=False, include_dashboard=self.address is None or None)
+            ray.init(address=self.address, log_to_driver=False)
         try:
             self._work(ray, take, done)
         finally:

@@ -183,7 +183,7 @@ def _trouble_with(job: Job) -> str:
         return trouble
     record = Record.of_run(path)
     if not record.finished:
-        return f"{STOPPED} {job.minutes:g} minutes at {record.length} frames; start again to go on"
+        return f"{STOPPED} {job.minutes or 0:g} minutes at {record.length} frames; start again to go on"
     if job.whole_games and not record.evaluations:
         trouble = run_command(path, "eval", str(path), "--episodes", str(job.whole_games), *device)
     if not trouble and job.audit is not None:

@@ -42,14 +42,14 @@ def test_a_sweep_outlives_a_node_and_its_records_are_those_of_one_machine(tmp_pa
     import ray
     from ray.cluster_utils import Cluster
 
-    here = jobs(tmp_path / "local", 12, 3_000)
+    here = jobs(tmp_path / "local", 12, 960)
     assert do_all(here, 12, partial(on_this_machine, at_a_time=2), str) == []
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
     try:
-        there, said, killed = jobs(tmp_path / "ray", 12, 3_000), [], threading.Event()
+        there, said, killed = jobs(tmp_path / "ray", 12, 960), [], threading.Event()
 
         def say(text: str) -> None:
             said.append(text)
