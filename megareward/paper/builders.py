@@ -165,7 +165,7 @@ def theirs(view: View, column: str, benchmark: str) -> Bar | None:
 
 
 def relative_figure(
-    view: View, series: list[str], groups: list[tuple[str, list[Bar | None]]], caption: str
+    view: View, series: list[str], groups: list[tuple[str, list[Bar | str | None]]], caption: str
 ) -> list[Block]:
     """What the paper has on none of the games is left out; what we lack is shown to be missing."""
     shown = [i for i, name in enumerate(series) if "paper" not in name or any(bars[i] for _, bars in groups)]
@@ -197,7 +197,7 @@ PAPER_OVERALL = {"without latent control": 100 - 34.82, "count bonus on g": 100 
 
 def components(view: View) -> list[Block]:
     ablations = [row for row in view.rows if row in PAPER_OVERALL]
-    groups: list[tuple[str, list[Bar | None]]] = []
+    groups: list[tuple[str, list[Bar | str | None]]] = []
     for column in view.columns:
         whole, chance = view.ours("mega", column), view.random(column)
         equation = partial(relative_ablation, original=whole.mean if whole else 0, random=chance or 0)
@@ -208,7 +208,7 @@ def components(view: View) -> list[Block]:
             )
         )
     own = [[bars[i] for _, bars in groups] for i in range(len(ablations))]
-    known = [[bar.value for bar in bars if bar] for bars in own]
+    known = [[bar.value for bar in bars if isinstance(bar, Bar)] for bars in own]
     groups.append(("mean of games", [Bar(float(np.mean(values))) if values else None for values in known]))
     groups.append(("paper, overall", [Bar(PAPER_OVERALL[row]) for row in ablations]))
     caption = "Relative ablation scores, Eq. 14: 0% is random play, 100% the whole of mega-reward."

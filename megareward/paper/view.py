@@ -88,11 +88,12 @@ class View:
 
     def bar(
         self, own: Ours | None, column: str, equation: Callable[[float], float | None], *others: Ours | None
-    ) -> Bar | None:
-        """The mean and interval of a relative score; `others`: the runs that it is relative to."""
+    ) -> Bar | str | None:
+        """The mean and interval of a relative score; `others`: the runs that it is relative to. Words where these are
+        no better than random play, None where nothing is recorded."""
         scores = [score for score in map(equation, own.scores) if score is not None] if own else []
         if not own or not scores:
-            return None
+            return "no scale: no better than random play" if own else None
         marks = "".join(sorted({mark for one in (own, *others) if one for mark in self.marks(one, column)}))
         low, high = interval(scores) if len(scores) > 1 else (None, None)
         return Bar(sum(scores) / len(scores), low, high, marks)

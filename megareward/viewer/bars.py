@@ -26,7 +26,7 @@ class Bar:
 
 def bar_chart(
     series: Sequence[str],
-    groups: Sequence[tuple[str, Sequence[Bar | None]]],
+    groups: Sequence[tuple[str, Sequence[Bar | str | None]]],
     *,
     label: str,
     unit: str = "%",
@@ -34,8 +34,9 @@ def bar_chart(
     linear: bool = False,
     width: int = 760,
 ) -> str:
-    """One group of bars per name, one bar per series; None is said to be missing. `level` is drawn as a line."""
-    bars = [bar for _, own in groups for bar in own if bar]
+    """One group of bars per name, one bar per series, or words in its place; None is said to be missing. `level`
+    is drawn as a line."""
+    bars = [bar for _, own in groups for bar in own if isinstance(bar, Bar)]
     ends = (
         [1.0]
         if not bars and not level
@@ -71,10 +72,10 @@ def bar_chart(
     return "".join([*parts, "</svg>"])
 
 
-def _one(bar: Bar | None, px: Callable[[float], float], y: float, colour: str, unit: str) -> str:
+def _one(bar: Bar | str | None, px: Callable[[float], float], y: float, colour: str, unit: str) -> str:
     zero, middle = px(0.0), y + THICK / 2
-    if bar is None:
-        return f'<text class="faint" x="{zero + 5:.1f}" y="{middle + 4:.1f}">missing</text>'
+    if not isinstance(bar, Bar):
+        return f'<text class="faint" x="{zero + 5:.1f}" y="{middle + 4:.1f}">{html.escape(bar or "missing")}</text>'
     end = px(bar.value)
     parts = [
         f'<rect class="bar" x="{min(zero, end):.1f}" y="{y + 1:.1f}" width="{max(abs(end - zero), 1):.1f}" '
