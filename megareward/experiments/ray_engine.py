@@ -37,11 +37,11 @@ class RayEngine:
                 ray.shutdown()  # tasks that run die with their workers and can be continued
 
     def _work(self, ray: Any, take: Take, done: Done) -> None:
-        task = ray.remote(do_job).options(num_cpus=self.cpus, num_gpus=self.gpus, max_retries=RETRIES)
+        task, needs = ray.remote(do_job), {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
         running: dict[Any, Job] = {}
         while True:
             while len(running) < self._room(ray) and (job := take()):
-                running[task.options(name=job.name).remote(job.absolute())] = job
+                running[task.options(name=job.name, **needs).remote(job.absolute())] = job
             if not running:
                 return
             finished, _ = ray.wait(list(running), timeout=10.0)
