@@ -42,6 +42,7 @@ BEGIN, END = "<!-- drawn by scripts/architecture.py -->", "<!-- end of the drawi
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
+    ("paper",),
     ("experiments", "viewer", "bench"),
     ("audit", "analysis"),
     ("training", "integration"),

@@ -12,14 +12,15 @@ class Published:
 
     source: str
     frames: int | None
-    """Emulator frames of training; None where nothing was trained."""
+    """Emulator frames of training; None where nothing was trained, or where the source does not say."""
     scores: dict[str, float]
     """By canonical game name."""
 
 
 @functools.cache
 def published() -> dict[str, Published]:
-    """By 'source/column': paper/mega, paper/rnd, ..., random, human/mnih2015, ppo/schulman2017, dqn/mnih2015."""
+    """By 'source/column': paper/mega, paper/rnd, ..., random, human/mnih2015, ppo/schulman2017, dqn/mnih2015,
+    paper-noise/G-RND, ..."""
     text = resources.files("megareward.analysis").joinpath("data/published.json").read_text()
     return {name: Published(**column) for name, column in json.loads(text)["columns"].items()}
 

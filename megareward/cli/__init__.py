@@ -18,6 +18,7 @@ Agents that learn to play by seeking control.
   train METHOD     train an agent            megareward train extrinsic --game pong --frames 10M
   pretrain METHOD  the same with the score hidden, as the first half: then `train extrinsic --from RUN`
   resume RUN       continue a run that was stopped, killed or interrupted
+  export RUN       a copy of a run that is small enough to carry; `resume` goes on with it
   eval RUN         play whole games with a trained agent
   audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
   truth GAME       make the truth sets of the benchmark of control maps, and check them
@@ -30,6 +31,7 @@ Agents that learn to play by seeking control.
   methods          list the methods
   results          tabulate recorded runs beside published scores; `results add RUN` records one
   experiment NAME  make all runs of a table, several at a time, and the table; without a name they are listed
+  paper            every table and figure of the paper: what is recorded, what is missing, one page of all
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
   bench WHAT       measure speed: emulator, train, growth, control, wrapper
 
@@ -40,6 +42,7 @@ COMMANDS = {
     "train": "megareward.cli.train",
     "pretrain": "megareward.cli.pretrain",
     "resume": "megareward.cli.resume",
+    "export": "megareward.cli.export",
     "eval": "megareward.cli.evaluate",
     "audit": "megareward.cli.audit",
     "probe": "megareward.cli.probe",
@@ -52,6 +55,7 @@ COMMANDS = {
     "methods": "megareward.cli.methods",
     "results": "megareward.cli.results",
     "experiment": "megareward.cli.experiment",
+    "paper": "megareward.cli.paper",
     "play": "megareward.cli.play",
     "bench": "megareward.cli.bench",
 }

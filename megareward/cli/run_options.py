@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 from megareward.errors import UsageError
 
@@ -11,7 +13,7 @@ from megareward.errors import UsageError
 class RunOptions:
     """None of these changes what is learnt, and none is kept in the run's config."""
 
-    minutes: float | None = None
+    minutes: Annotated[float | None, tyro.conf.arg(aliases=["--stop-after"])] = None
     """Stop cleanly after this long; `megareward resume` goes on."""
     tensorboard: bool = True
     """Write TensorBoard files into the run's folder."""

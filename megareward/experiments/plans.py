@@ -60,12 +60,22 @@ class Experiment:
     def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
         """All runs, seed by seed, so that a table stopped half-way is a table of fewer seeds."""
         return [
-            Cell(row, column, change_row(change_column(base_config(seed, frames or self.frames, device))))
+            self._cell(row, column, seed, frames, device)
             for seed in range(seeds or max(self.seeds, *self.seeds_of.values(), 1))
-            for column, change_column in self.columns.items()
-            for row, change_row in self.rows.items()
+            for column in self.columns
+            for row in self.rows
             if seeds or seed < self.seeds_of.get(row, self.seeds)
         ]
+
+    def cells_of(self, row: str, column: str, device: Device = "cpu") -> list[Cell]:
+        """The runs of one place in the table, which differ in the seed only."""
+        first = self._cell(row, column, 0, device=device)
+        seeds = range(self.seeds_of.get(row, self.seeds))
+        return [replace(first, config=replace(first.config, seed=seed)) for seed in seeds]
+
+    def _cell(self, row: str, column: str, seed: int, frames: int | None = None, device: Device = "cpu") -> Cell:
+        config = base_config(seed, frames or self.frames, device)
+        return Cell(row, column, self.rows[row](self.columns[column](config)))
 
 
 def base_config(seed: int, frames: int, device: Device) -> TrainConfig:

@@ -1,21 +1,28 @@
-"""Make all runs of an experiment, several at a time, each in a process of its own. What is done is never done again."""
+"""Make runs and record them, several at a time, each in a process of its own. What is done is never done again.
 
+What to run, what is done and what a record is are said here; an engine only places the work.
+"""
+
+import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
+from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import Cell
 from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record
 from megareward.training.config import bearing, to_dict
-from megareward.training.run import create
 
 Say = Callable[[str], None]
 
@@ -51,57 +58,176 @@ def agrees(recorded: Any, wanted: Any) -> bool:
     return bool(recorded == wanted)
 
 
+@dataclass(frozen=True)
+class Job:
+    """One run to be made: its cell, where it and its record belong, and what is asked of it after training."""
+
+    cell: Cell
+    runs: Path
+    """Folder of the run's folder."""
+    results: Path
+    """Folder of its record."""
+    whole_games: int = 0
+    audit: tuple[str, ...] | None = None
+    """Options of `megareward audit`; None: it is not audited."""
+    picture: tuple[str, ...] | None = None
+    """Options of `megareward figure case-study`, whose picture is kept beside the record; None: none is drawn."""
+    minutes: float | None = None
+    """Of training, after which it stops, to be continued later."""
+
+    @property
+    def name(self) -> str:
+        """Of the experiment and the run."""
+        return f"{self.results.name}/{self.cell.name}"
+
+    @property
+    def path(self) -> Path:
+        return self.runs / self.cell.name
+
+    def absolute(self) -> "Job":
+        """The same for a process that works elsewhere."""
+        return replace(self, runs=self.runs.absolute(), results=self.results.absolute())
+
+    @property
+    def picture_path(self) -> Path:
+        return self.results / f"{self.cell.name}.png"
+
+    def is_done(self) -> bool:
+        record = record_of(self.results, self.cell)
+        return record is not None and self.is_whole(record, record_path(self.results, self.cell))
+
+    def is_whole(self, record: Record, path: Path) -> bool:
+        """Whether a record of this run, at this path, has all that is asked of it."""
+        has_picture = path.with_suffix(".png").exists()
+        return (self.audit is None or record.audit is not None) and (self.picture is None or has_picture)
+
+
 def run_all(
     cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print, whole_games: int = 0
 ) -> list[Cell]:
     """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was."""
-    left = [cell for cell in cells if not is_done(results, cell)]
+    left = [Job(cell, runs, results, whole_games) for cell in cells if not is_done(results, cell)]
     say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
-    begun, failed = time.monotonic(), []
-    pool = ThreadPoolExecutor(jobs)
-    try:
-        futures = {pool.submit(run_one, cell, runs, results, whole_games): cell for cell in left}
-        for n, future in enumerate(as_completed(futures), 1):
-            cell, trouble = futures[future], future.result()
+    return [job.cell for job in do_all(left, len(left), partial(on_this_machine, at_a_time=jobs), say)]
+
+
+Take = Callable[[], Job | None]
+Done = Callable[[Job, str], None]
+Engine = Callable[[Take, Done], None]
+"""Places work: does what `take` hands out until that is None, and reports each with what went wrong, or ''."""
+
+
+def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> list[Job]:
+    """Returns the jobs that failed. `jobs` may come from a queue that others take from too; at most `of` will come."""
+    queue, lock, begun, ended = iter(jobs), Lock(), time.monotonic(), 0
+    failed: list[Job] = []
+
+    def take() -> Job | None:
+        with lock:
+            return next(queue, None)
+
+    def done(job: Job, trouble: str) -> None:
+        nonlocal ended
+        with lock:
+            ended += 1
             if trouble:
-                failed.append(cell)
-            each = (time.monotonic() - begun) / n
-            minutes = each * (len(left) - n) / 60
-            outcome = trouble or f"score {Record.read(record_path(results, cell)).score:.3g}"
-            say(f"{n} of {len(left)}  {cell.name}: {outcome}  ({minutes:.0f} min left)")
-    finally:
-        pool.shutdown(cancel_futures=True)
+                failed.append(job)
+            outcome = trouble or f"score {Record.read(record_path(job.results, job.cell)).score:.3g}"
+            minutes = (time.monotonic() - begun) / ended * (of - ended) / 60
+            say(f"{ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
+
+    engine(take, done)
     return failed
 
 
-def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
-    """Train one cell to its end, after the run that it starts from, let it play some whole games, and record it.
-    Returns what went wrong, if anything did."""
-    path, config = runs / cell.name, cell.config
+def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
+    """The engine `local`: so many processes at a time. Upon Ctrl-C those that run save themselves and no more start."""
+    over = Event()
+
+    def work() -> None:
+        while not over.is_set() and (job := take()):
+            done(job, do_job(job))
+
+    pool = ThreadPoolExecutor(at_a_time)
+    try:
+        for worker in [pool.submit(work) for _ in range(at_a_time)]:
+            worker.result()
+    finally:
+        over.set()
+        pool.shutdown()
+
+
+def do_job(job: Job) -> str:
+    """Train one run to its end, do what else is asked of it, and record it. Returns what went wrong, or ''."""
+    try:
+        return "" if job.is_done() else _trouble_with(job)
+    except (UsageError, RunError) as why:
+        return str(why)
+
+
+STOPPED = "stopped after"
+
+
+def _trouble_with(job: Job) -> str:
+    from megareward.training.run import create
+
+    path, cell, config = job.path, job.cell, job.cell.config
     if cell.before is not None:
-        if trouble := run_one(cell.before, runs, results):
+        first = Job(cell.before, job.runs, job.results, minutes=job.minutes)
+        if trouble := do_job(first):
             return f"{cell.before.name} {trouble}"
-        config = replace(config, start_from=str(runs / cell.before.name))
+        config = replace(config, start_from=str(first.path))
     if not path.exists():
         create(config, path)
     elif not is_of(RunFolder.open(path).record()["config"], cell):
         return f"{path} holds a run of other settings; move it away"
-    commands = [["resume", str(path), "--no-tensorboard"]]
-    if whole_games:
-        commands.append(["eval", str(path), "--episodes", str(whole_games), "--device", cell.config.device])
-    log = path / "log.txt"
-    for words in commands:
-        with log.open("a") as output:
-            status = subprocess.run(
-                [sys.executable, "-m", "megareward.cli", *words],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
-            ).returncode
-        if status:
-            return f"ended with status {status}: {last_line(log)} (all of it in {log})"
-    Record.of_run(path).write(record_path(results, cell))
+    device = ["--device", cell.config.device]
+    limit = [] if job.minutes is None else ["--minutes", str(job.minutes)]
+    if trouble := run_command(path, "resume", str(path), "--no-tensorboard", *limit):
+        return trouble
+    record = Record.of_run(path)
+    if not record.finished:
+        return f"{STOPPED} {job.minutes or 0:g} minutes at {record.length} frames; start again to go on"
+    if job.whole_games and not record.evaluations:
+        trouble = run_command(path, "eval", str(path), "--episodes", str(job.whole_games), *device)
+    if not trouble and job.audit is not None:
+        cache = ["--cache", str(job.runs / "audit-truth")]
+        trouble = run_command(path, "audit", str(path), *device, *cache, *job.audit)
+    if not trouble and job.picture is not None:
+        out = ["--run", str(path), "--out", str(job.picture_path)]
+        trouble = run_command(path, "figure", "case-study", *out, *device, *job.picture)
+    if trouble:
+        return trouble
+    record = Record.of_run(path)
+    if job.audit is not None:
+        record = replace(record, audit=json.loads((path / "audit-random.json").read_bytes()))
+    record.write(record_path(job.results, cell))
     return ""
+
+
+def run_command(path: Path, *words: str) -> str:
+    """One command of ours in a process of its own that does not outlive this one. Returns what went wrong."""
+    log = path / "log.txt"
+    with log.open("a") as output:
+        status = subprocess.run(
+            [sys.executable, "-m", "megareward.cli", *words],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            preexec_fn=die_with_parent,
+        ).returncode
+    return f"ended with status {status}: {last_line(log)} (all of it in {log})" if status else ""
+
+
+LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """A worker that is killed takes its run with it; otherwise the run would hold its folder against whoever is to
+    continue it."""
+    if LIBC is not None:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def last_line(log: Path) -> str:

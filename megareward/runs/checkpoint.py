@@ -1,14 +1,15 @@
 """Checkpoints that survive: written aside, synced, then renamed; checked by hash when read; the last two are kept.
 
 checkpoints/000001048576/      the frames of training it holds
-    tensors.safetensors        every tensor, by dotted name
+    tensors.safetensors        every tensor, by dotted name; a small copy may have several: tensors-1.safetensors, ...
     state.json                 counters and other plain values
-    manifest.json              SHA-256 of the two
+    manifest.json              SHA-256 of all others
 """
 
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,26 +20,36 @@ import safetensors.torch
 
 from megareward.errors import RunError
 from megareward.runs.durable import sync_folder, write_synced
+from megareward.runs.narrow import in_files, narrowed, widened
 from megareward.types import Tensor
 
 FORMAT = 2
 """Of the tensors' names. A checkpoint without a format in its state is of the first; it is read, but not resumed."""
 KEEP = 2
 _SCRATCH = ".writing-"
+TENSORS = re.compile(r"tensors(-\d+)?\.safetensors")
 
 
-def save_checkpoint(folder: Path, frames: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> Path:
-    """Write one checkpoint atomically and forget all but the last two."""
+def save_checkpoint(
+    folder: Path, frames: int, tensors: dict[str, Tensor], state: dict[str, Any], small: int | None = None
+) -> Path:
+    """Write one checkpoint atomically and forget all but the last two. `small`: in half precision where that is safe,
+    in files of at most so many bytes of tensors."""
     folder.mkdir(exist_ok=True)
     clear_scratch(folder)
     scratch = folder / f"{_SCRATCH}{frames:012d}"
     final = folder / f"{frames:012d}"
     scratch.mkdir()
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    files = {
-        "tensors.safetensors": safetensors.torch.save(plain),
-        "state.json": json.dumps(state, indent=1).encode(),
-    }
+    files: dict[str, bytes] = {}
+    if small is None:
+        files["tensors.safetensors"] = safetensors.torch.save(plain)
+    else:
+        plain, types = narrowed(plain)
+        state = state | {"types": types}
+        for i, group in enumerate(in_files(plain, small), 1):
+            files[f"tensors-{i}.safetensors"] = safetensors.torch.save(group)
+    files["state.json"] = json.dumps(state, indent=1).encode()
     manifest = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     for name, data in {**files, "manifest.json": json.dumps(manifest, indent=1).encode()}.items():
         write_synced(scratch / name, data)
@@ -92,15 +103,20 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if path.is_symlink():
         raise DamagedError("it is a link")
     manifest = _json(path / "manifest.json", _read(path / "manifest.json"))
-    data = {name: _read(path / name) for name in ("tensors.safetensors", "state.json")}
+    parts = [name for name in manifest if TENSORS.fullmatch(name)] or ["tensors.safetensors"]
+    data = {name: _read(path / name) for name in (*parts, "state.json")}
     for name, content in data.items():
         if hashlib.sha256(content).hexdigest() != manifest.get(name):
             raise DamagedError(f"{name} does not match its hash")
     state = _json(path / "state.json", data["state.json"])
-    try:
-        tensors = safetensors.torch.load(data["tensors.safetensors"])
-    except (safetensors.SafetensorError, ValueError, KeyError) as broken:
-        raise DamagedError(f"tensors.safetensors cannot be read: {broken}") from broken
+    tensors: dict[str, Tensor] = {}
+    for name in parts:
+        try:
+            tensors |= safetensors.torch.load(data[name])
+        except (safetensors.SafetensorError, ValueError, KeyError) as broken:
+            raise DamagedError(f"{name} cannot be read: {broken}") from broken
+    if isinstance(types := state.get("types"), dict):
+        tensors = widened(tensors, types)
     if "format" not in state:
         tensors = {f"observer.{name}" if name.startswith("control.") else name: t for name, t in tensors.items()}
     return tensors, state

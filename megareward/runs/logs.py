@@ -53,6 +53,12 @@ class RunLogs:
         self.need_metrics()
         return int(self.metrics[-1]["frames"])
 
+    @property
+    def training_seconds(self) -> float | None:
+        """Spent in training; None where no row says so."""
+        spent = [value for row in self.metrics for name, value in row.items() if name.startswith("seconds/")]
+        return round(sum(spent), 3) if spent else None
+
     def need_metrics(self) -> None:
         if not self.metrics:
             raise UsageError(f"{self.path} has no metrics yet; `megareward resume {self.path}` trains it first.")

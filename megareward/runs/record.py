@@ -44,6 +44,8 @@ class Record:
     """Commit, versions and hardware of the process that created the run."""
     processes: list[dict[str, Any]] = field(default_factory=list)
     """Every process that worked on the run."""
+    seconds: float | None = None
+    """Of training, in all processes, without their starts; older records do not know."""
     audit: dict[str, Any] | None = None
     """What `megareward audit` found, if the run was audited."""
 
@@ -73,6 +75,7 @@ class Record:
             config=logs.config,
             provenance=logs.provenance,
             processes=logs.processes,
+            seconds=logs.training_seconds,
         )
 
     @classmethod
@@ -84,8 +87,9 @@ class Record:
         entries = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.record_version == 1:
             del entries["record_version"]
-        if self.audit is None:
-            del entries["audit"]
+        for name in ("audit", "seconds"):
+            if entries[name] is None:
+                del entries[name]
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in entries.items()]
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_synced(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
@@ -100,13 +104,18 @@ class Record:
 
 def read_records(places: Iterable[Path]) -> list[Record]:
     """Every record in these files and folders, by path; other JSON is passed over."""
+    return [record for _, record in read_record_files(places)]
+
+
+def read_record_files(places: Iterable[Path]) -> list[tuple[Path, Record]]:
+    """The same, each with its file."""
     files: list[Path] = []
     for place in places:
         if not place.exists():
             raise UsageError(f"{place} does not exist; name records or folders that hold some, such as results/runs.")
         files += sorted(place.rglob("*.json")) if place.is_dir() else [place]
     contents = ((file, _load(file)) for file in files)
-    return [_from_json(data, file) for file, data in contents if _is_record(data)]
+    return [(file, _from_json(data, file)) for file, data in contents if _is_record(data)]
 
 
 NAMES = [f.name for f in fields(Record)]

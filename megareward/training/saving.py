@@ -12,6 +12,11 @@ from megareward.training.config import to_dict
 from megareward.training.loop import Trainer
 from megareward.types import Tensor
 
+SMALL, POLICY = "what training needs", "what it takes to play"
+"""What a copy of a checkpoint may say that it has kept (`training.export`)."""
+LEFT_OUT = ("rollout", "running", "env", "observer.control.replay", "observer.control.lagged")
+"""Parts that a small copy lacks: games begin anew, and replays fill again."""
+
 
 def tensors_of(trainer: Trainer) -> State:
     """Every tensor by name; work that is still under way is finished first."""
@@ -45,6 +50,8 @@ def restore(trainer: Trainer, source: Path, tensors: dict[str, Tensor], state: d
     check(trainer, state, source)
     check_state(trainer, state, source)
     expected = {name: tensor for name, tensor in tensors_of(trainer).items() if ".lagged." not in name}
+    if state.get("kept") == SMALL:
+        expected = without(LEFT_OUT, expected)
     try:
         check_fits(tensors, expected)  # the lagged copy alone may be missing: after a run without overlap
         load(trainer, tensors, state)
@@ -72,6 +79,10 @@ def load(trainer: Trainer, tensors: dict[str, Tensor], state: dict[str, Any]) ->
         trainer.begin((trainer.config.seed + 1_000_003 * trainer.iteration) % 2**31)
 
 
+def without(parts: tuple[str, ...], tensors: State) -> State:
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(f"{p}." for p in parts))}
+
+
 def check_state(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
     """The plain values must be of their kinds, and of this checkpoint."""
     try:
@@ -93,6 +104,8 @@ def check(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
             f"{source} was written by an older megareward. It can be evaluated, audited, watched and reported, but "
             "not resumed: use the megareward that wrote it, or start a new run."
         )
+    if state.get("kept") == POLICY:
+        raise UsageError(f"{source} holds no more than {POLICY}, so it cannot be resumed; `megareward eval` takes it.")
     for what in ("game", "method"):
         if state.get(what) != getattr(trainer.config, what):
             raise UsageError(

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-STYLES = (("#0a7884", ""), ("#c4620a", "7 4"), ("#5b4fb0", "2 3"), ("#a8326e", "9 3 2 3"), ("#4c7a1e", "12 4"))
+STYLES = (
+    *(("#0a7884", ""), ("#c4620a", "7 4"), ("#5b4fb0", "2 3"), ("#a8326e", "9 3 2 3"), ("#4c7a1e", "12 4")),
+    *(("#2b62c9", "16 3"), ("#7a5c00", "4 4 1 4"), ("#8a3b3b", "1 2"), ("#555b66", "6 2 1 2 1 2"), ("#00916e", "3 6")),
+)
 """Colour and dash of each line: no two differ by colour alone."""
 
 

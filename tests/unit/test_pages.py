@@ -162,7 +162,7 @@ def named_part(words: list[str]) -> list[str]:
         method = words[1] if len(words) > 1 and words[1].islower() else "mega"
         game = words[words.index("--game") + 1] if "--game" in words else "mini-pong"
         return ["train", method, "--game", game if game.islower() else "mini-pong"]
-    has_kinds = words[0] in ("figure", "bench") or words[:2] == ["results", "add"]
+    has_kinds = words[0] in ("figure", "bench", "paper") or words[:2] == ["results", "add"]
     return words[: 2 if has_kinds else 1]
 
 

@@ -1,0 +1,228 @@
+"""The runs behind the paper's tables and figures, at four scales. `megareward.paper` says which item needs which.
+
+A name ends in its scale: `-smoke` is mini games for a few thousand frames, to see that everything works; `-mini` is
+mini games at the length at which they are learnt; `-10M` and `-80M` are Atari, an eighth of the paper's frames and all
+of them. Runs of the same settings are made once, whatever table they were made for.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from megareward.envs.mini import MINI_GAMES
+from megareward.experiments.plans import (
+    AS_PRINTED,
+    EXPERIMENTS,
+    PAPER_GAMES,
+    Change,
+    Experiment,
+    atari,
+    both,
+    control,
+    game,
+    long_atari,
+    method,
+)
+from megareward.training.config import TrainConfig
+
+PAPER_FRAMES = 80_000_000
+SMOKE_FRAMES = 4_096
+SMOKE_GAMES = ("mini-breakout", "mini-road")
+"""One that was tuned on and one that was not."""
+
+
+def smoke(config: TrainConfig) -> TrainConfig:
+    """Few environments and a short warm-up, so that a few thousand frames hold some learning too."""
+    models = replace(config.control, normalise_frames=512, background_frames=1_024)
+    return replace(config, n_envs=16, rollout_steps=32, warmup_steps=1_024, control=models)
+
+
+def short_game(name: str, **extras: Any) -> Change:
+    """Games short enough for a few thousand frames to hold some whole ones."""
+    return game(name, max_steps=120, **extras)
+
+
+def at_all_scales(
+    name: str,
+    question: str,
+    rows: dict[str, Change],
+    games: tuple[str, ...],
+    mini_games: tuple[str, ...] = tuple(MINI_GAMES),
+    smoke_games: tuple[str, ...] = SMOKE_GAMES,
+    smoke_seeds: int = 1,
+) -> dict[str, Experiment]:
+    """The same rows on mini games and on Atari games, by scale."""
+    for_smoke = {row: both(change, smoke) for row, change in rows.items()}  # after the method's own preset
+    scales = (
+        ("smoke", for_smoke, {one: short_game(one) for one in smoke_games}, SMOKE_FRAMES, smoke_seeds),
+        ("mini", rows, {one: game(one) for one in mini_games}, 150_000, 5),
+        ("10M", rows, {one: atari(one) for one in games}, 10_000_000, 1),
+        ("80M", rows, {one: long_atari(one) for one in games}, PAPER_FRAMES, 3),
+    )
+    return {
+        scale: Experiment(f"paper-{name}-{scale}", question, own, columns, frames, seeds)
+        for scale, own, columns, frames, seeds in scales
+    }
+
+
+def only(experiments: dict[str, Experiment], name: str, rows: tuple[str, ...]) -> dict[str, Experiment]:
+    """A table of some rows of another: the same runs."""
+    return {
+        scale: replace(one, name=f"paper-{name}-{scale}", rows={row: one.rows[row] for row in rows})
+        for scale, one in experiments.items()
+    }
+
+
+# Play ----------------------------------------------------------------------------------------------------------------
+
+BASELINES = ("emp", "curiosity", "rnd", "sto", "div", "dir")
+"""In the order of the paper's table."""
+
+PLAY = at_all_scales(
+    "play",
+    "Which reward leads to play, with the score hidden from all but `extrinsic`?",
+    {name: method(name) for name in ("random", "alive", *BASELINES, "mega", "extrinsic")},
+    PAPER_GAMES,
+    smoke_seeds=2,
+)
+MORE = at_all_scales(
+    "more-baselines",
+    "How does count-based novelty play?",
+    {name: method(name) for name in ("random", "count", "mega")},
+    PAPER_GAMES,
+)
+AGAINST_SCORE = only(PLAY, "ex-ppo", ("random", "mega", "extrinsic"))
+AGAINST_HUMANS = only(PLAY, "human", ("random", "mega"))
+RUNNING_TIME = {
+    scale: replace(one, columns={column: one.columns[column]}, seeds=1)
+    for (scale, one), column in zip(
+        only(PLAY, "running-time", (*BASELINES, "mega", "extrinsic")).items(),
+        ("mini-breakout", "mini-breakout", "seaquest", "seaquest"),
+        strict=True,
+    )
+}
+CASE_STUDY = at_all_scales(
+    "case-study",
+    "What does a trained agent control, frame by frame?",
+    {"mega": method("mega")},
+    ("pong",),
+    mini_games=("mini-pong",),
+    smoke_games=("mini-pong",),
+)
+
+# Ablations -----------------------------------------------------------------------------------------------------------
+
+COMPONENTS = at_all_scales(
+    "components",
+    "What is each component of mega-reward worth?",
+    {
+        "random": method("random"),
+        "mega": method("mega"),
+        "without latent control": method("mega-direct"),
+        "count bonus on g": method("mega-count"),
+    },
+    PAPER_GAMES,
+)
+
+
+def grid(side: int) -> Change:
+    """Local relations: pairs of cells grow with the fourth power of the side, and 12 x 12 would have 20,736."""
+    return both(method("mega"), control(H=side, W=side, rtm={"model": "local"}))
+
+
+def grids(*sides: int) -> dict[str, Change]:
+    return {f"{side}x{side}": grid(side) for side in sides}
+
+
+GRID = {
+    scale: replace(one, rows=own)
+    for (scale, one), own in zip(
+        at_all_scales(
+            "grid", "How fine should the grid be?", {}, ("breakout",), ("mini-breakout",), ("mini-breakout",)
+        ).items(),
+        (
+            {row: both(change, smoke) for row, change in grids(2, 4, 8).items()},
+            grids(2, 4, 8),
+            grids(2, 3, 4, 6, 7, 12),
+            grids(2, 3, 4, 6, 7, 12),
+        ),
+        strict=True,
+    )
+}
+"""Sides that divide the frames: 32 pixels in mini games, 84 on Atari."""
+
+# Failure cases -------------------------------------------------------------------------------------------------------
+
+FAILURE_ROWS = {"random": method("random"), "mega": method("mega"), "as printed": AS_PRINTED}
+
+
+def with_cells(side: int) -> Change:
+    return control(H=side, W=side)
+
+
+def failures(play: Callable[..., Change]) -> dict[str, Change]:
+    """What the paper says it fails on, each beside the same game without it."""
+    return {
+        "mini-demon": play("mini-demon"),
+        "small entities": both(play("mini-demon"), with_cells(2)),
+        "large entities": both(play("mini-demon"), with_cells(8)),
+        "flash": play("mini-demon", death_flash=True),
+        "camera": play("mini-demon", moving_camera=True),
+    }
+
+
+FAILURES = {
+    scale: replace(one, columns=columns)
+    for (scale, one), columns in zip(
+        at_all_scales("failures", "Where does mega-reward fail?", FAILURE_ROWS, ("pitfall",)).items(),
+        (failures(short_game), failures(game), {"pitfall": atari("pitfall")}, {"pitfall": long_atari("pitfall")}),
+        strict=True,
+    )
+}
+"""Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
+
+# Noise ---------------------------------------------------------------------------------------------------------------
+
+
+def with_score(name: str) -> Change:
+    """Novelty beside the score, as in RND's paper."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        return replace(method(name)(config), with_score=True)
+
+    return change
+
+
+O_RND, G_RND, A_RND = (with_score(name) for name in ("rnd", "g-rnd", "a-rnd"))
+MASKED = {"G-RND": G_RND, "A-RND": A_RND, "O-RND": O_RND}
+
+
+def on_mini_games(
+    name: str, question: str, rows: dict[str, Change], columns: Callable[[Callable[..., Change]], dict[str, Change]]
+) -> dict[str, Experiment]:
+    """At the two scales of mini games."""
+    for_smoke = {row: both(change, smoke) for row, change in rows.items()}
+    return {
+        "smoke": Experiment(f"paper-{name}-smoke", question, for_smoke, columns(short_game), SMOKE_FRAMES, seeds=1),
+        "mini": Experiment(f"paper-{name}-mini", question, rows, columns(game), 150_000, seeds=5),
+    }
+
+
+NOISE = on_mini_games(
+    "noise",
+    "How much does a noisy TV harm novelty, masked by control or not?",
+    {"O-RND": O_RND, "G-RND": G_RND},
+    lambda play: {"0": play("mini-road"), "1": play("mini-road", noisy_tv=True)},
+)
+MASKED_RND = on_mini_games(
+    "masked-rnd",
+    "Which mask keeps novelty from watching a noisy TV?",
+    MASKED,
+    lambda play: {f"{name} tv": play(name, noisy_tv=True) for name in SMOKE_GAMES},
+)
+
+PAPER_PLANS = (
+    *(PLAY, MORE, AGAINST_SCORE, AGAINST_HUMANS, RUNNING_TIME, CASE_STUDY),
+    *(COMPONENTS, GRID, FAILURES, NOISE, MASKED_RND),
+)
+EXPERIMENTS.update({one.name: one for plan in PAPER_PLANS for one in plan.values()})

@@ -1,0 +1,71 @@
+"""The engine `ray`: jobs as tasks of a Ray cluster whose machines share the folders of runs and results.
+
+A task only calls `runner.do_job`. A task whose worker or machine dies is started again elsewhere and continues from the
+last checkpoint; what is done meanwhile is not done again. Ray's dashboard shows each task by the run's name.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from megareward.errors import UsageError
+from megareward.experiments.runner import Done, Job, Take, do_job
+
+RETRIES = 5
+"""Deaths of workers that one run may survive."""
+
+
+@dataclass(frozen=True)
+class RayEngine:
+    """An `Engine`."""
+
+    address: str | None = None
+    """Of an existing cluster; None: one on this machine alone, for as long as this lasts."""
+    cpus: float = 1.0
+    """Of each run. So many runs are made at a time as the cluster has room for."""
+    gpus: float = 0.0
+    """Share of a GPU of each run."""
+
+    def __call__(self, take: Take, done: Done) -> None:
+        ray = import_ray()
+        started = not ray.is_initialized()
+        if started:
+            ray.init(address=self.address, log_to_driver=False)
+        try:
+            self._work(ray, take, done)
+        finally:
+            if started:
+                ray.shutdown()  # tasks that run die with their workers and can be continued
+
+    def _work(self, ray: Any, take: Take, done: Done) -> None:
+        task, needs = ray.remote(do_job), {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
+        running: dict[Any, Job] = {}
+        while True:
+            while len(running) < self._room(ray) and (job := take()):
+                running[task.options(name=job.name, **needs).remote(job.absolute())] = job
+            if not running:
+                return
+            finished, _ = ray.wait(list(running), timeout=10.0)
+            for one in finished:
+                job = running.pop(one)
+                try:
+                    trouble = ray.get(one)
+                except ray.exceptions.RayError as why:
+                    trouble = f"{type(why).__name__} in its worker, after {RETRIES} retries; start again to go on"
+                done(job, trouble)
+
+    def _room(self, ray: Any) -> int:
+        """Runs that fit into the cluster as it is now, and at least one."""
+        there = ray.cluster_resources()
+        shares = [there.get("CPU", 0.0) / self.cpus]
+        if self.gpus:
+            shares.append(there.get("GPU", 0.0) / self.gpus)
+        return max(1, int(min(shares)))
+
+
+def import_ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as missing:
+        raise UsageError("--on ray needs Ray, which is not installed; `pip install megareward[ray]`.") from missing
+    return ray

@@ -1,0 +1,108 @@
+"""What is recorded of a run, wherever it lies: found by its settings, so that a run made for one table serves all."""
+
+import functools
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from megareward.experiments.plans import Cell, Experiment
+from megareward.runs.record import Record, read_record_files
+from megareward.training.config import TrainConfig, bearing, flat, to_dict
+from megareward.training.presets import with_preset
+
+
+@dataclass(frozen=True)
+class Found:
+    """A record and the file that holds it."""
+
+    path: Path
+    record: Record
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return settings_of(self.record.config)
+
+
+class Recorded:
+    """All finished records under some folders."""
+
+    def __init__(self, places: Iterable[Path]) -> None:
+        self._records: dict[tuple[str, str, int], list[Found]] = defaultdict(list)
+        for path, record in read_record_files(place for place in places if place.exists()):
+            if record.finished:
+                self._records[record.game, record.config["method"], record.seed].append(Found(path, record))
+
+    def find(self, cell: Cell, any_length: bool = False) -> Iterator[Found]:
+        """The records of this very run; `any_length`: of other frames too, the longest first."""
+        config = cell.config
+        if not (candidates := self._records.get((config.game, config.method, config.seed))):
+            return
+        wanted, usual = settings_of(to_dict(config)), usual_settings(config.method, config.game)
+        for one in sorted(candidates, key=lambda one: -one.record.frames):
+            # A setting that is younger than the record had no other value than the usual one.
+            is_same = {**usual, **one.settings}.items() >= wanted.items() and one.settings.keys() <= wanted.keys()
+            if is_same and (any_length or one.record.config["frames"] == config.frames):
+                yield one
+
+
+def settings_of(config: dict[str, Any]) -> dict[str, Any]:
+    """What bears on learning, but for the length of training and the seed: by dotted name, each as JSON."""
+    bears = {name: value for name, value in bearing(config).items() if name not in ("frames", "seed")}
+    return {name: json.dumps(value) for name, value in flat(bears).items()}
+
+
+@functools.cache
+def usual_settings(method: str, game: str) -> dict[str, Any]:
+    """Of `megareward train METHOD --game GAME`."""
+    return settings_of(to_dict(with_preset(TrainConfig(method, game), "auto")))
+
+
+@dataclass(frozen=True)
+class Ours:
+    """What is recorded for one cell of a table: one record per seed."""
+
+    found: tuple[Found, ...]
+    is_other_budget: bool = False
+    """Of more frames or fewer than planned."""
+    is_other_settings: bool = False
+    """In something besides the frames."""
+
+    @cached_property
+    def scores(self) -> list[float]:
+        return [one.record.score for one in self.found]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+    @property
+    def frames(self) -> int:
+        return int(self.found[0].record.config["frames"])
+
+    @property
+    def audits(self) -> list[dict[str, Any]]:
+        return [one.record.audit for one in self.found if one.record.audit]
+
+
+def ours(recorded: Recorded, planned: Experiment, instead: Iterable[Experiment], row: str, column: str) -> Ours | None:
+    """The planned runs of one cell of a table as far as they are recorded; where none is, those of the experiments
+    `instead`, then those of another length. Records from elsewhere are marked by what differs."""
+    sources = [one for one in (planned, *instead) if row in one.rows and column in one.columns]
+    for any_length in (False, True):
+        for source in sources:
+            cells = source.cells_of(row, column)
+            seeds = [next(recorded.find(cell, any_length), None) for cell in cells]
+            found = [one for one in seeds if one]
+            longest = [one for one in found if one.record.config["frames"] == found[0].record.config["frames"]]
+            if longest:
+                wanted = settings_of(to_dict(planned.cells_of(row, column)[0].config))
+                return Ours(
+                    tuple(longest),
+                    longest[0].record.config["frames"] != planned.frames,
+                    source is not planned and wanted != settings_of(to_dict(cells[0].config)),
+                )
+    return None

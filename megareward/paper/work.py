@@ -1,0 +1,56 @@
+"""Make what is missing: the queue of jobs, given to an engine."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from megareward.errors import RunError, UsageError
+from megareward.experiments.claims import Claim, claim, kept_alive, newest
+from megareward.experiments.runner import STOPPED, Done, Engine, Job, Take, do_all, do_job
+from megareward.paper.queue import Queue, claim_name
+
+Say = Callable[[str], None]
+
+
+def claims_folder(runs: Path) -> Path:
+    return runs / "claims"
+
+
+def make(queue: Queue, planned: int, engine: Engine, say: Say = print) -> list[Job]:
+    """Every job of the queue that nobody else has. Returns those that failed; Ctrl-C leaves everything resumable."""
+    say(f"{planned - len(queue.jobs)} of {planned} runs are recorded; {len(queue.jobs)} to go.")
+    held: list[Claim] = []
+
+    def noted(take: Take, done: Done) -> None:
+        def taken() -> Job | None:
+            if job := take():
+                held.append(queue.claims[job.name])
+            return job
+
+        def ended(job: Job, trouble: str) -> None:
+            mine = queue.claims.pop(job.name)
+            held.remove(mine)
+            if trouble:
+                mine.release()
+            done(job, trouble)
+
+        engine(taken, ended)
+
+    with kept_alive(held):
+        return do_all(queue, len(queue.jobs), noted, say)
+
+
+def make_one(jobs: list[Job], name: str, claims: Path) -> None:
+    """A job that `megareward paper next --claim` handed out, here and now."""
+    chosen = [job for job in jobs if job.name == name]
+    if not chosen:
+        raise UsageError(f"There is no run '{name}' in this budget; `megareward paper next` names one.")
+    [job] = chosen
+    last = newest(claims, claim_name(job))
+    held = Claim(last) if last else claim(claims, claim_name(job))
+    held_now = [held] if held else []
+    with kept_alive(held_now):
+        trouble = do_job(job)
+        if not trouble.startswith(STOPPED):
+            held_now.clear()  # one that failed is tried again when its claim is old, not at once
+    if trouble:
+        raise RunError(f"{job.name}: {trouble}")

@@ -1,0 +1,47 @@
+"""Tensors in half precision where that is safe, and back."""
+
+import re
+
+import torch
+
+from megareward.types import Tensor
+
+Tensors = dict[str, Tensor]
+SMALL = 1_000
+"""Tensors of fewer numbers stay as they are: statistics, biases, heads of few outputs."""
+HALF_LIMIT = 60_000.0
+"""Above this float16 ends."""
+
+
+def narrowed(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
+    """Large float32 tensors in 16 bits, and which types they had, by name.
+
+    Weights keep 11 binary digits as float16. Moments of optimisers are bfloat16: their squares are far below the
+    smallest float16, and a few digits of them are enough. Statistics of what was seen stay exact.
+    """
+    small, types = dict(tensors), {}
+    for name, tensor in tensors.items():
+        if tensor.dtype == torch.float32 and tensor.numel() >= SMALL and not re.search(r"normaliser|scale\.", name):
+            half = torch.bfloat16 if "optimiser" in name else torch.float16
+            if half is torch.bfloat16 or float(tensor.abs().max()) < HALF_LIMIT:
+                small[name], types[name] = tensor.to(half), "float32"
+    return small, types
+
+
+def widened(tensors: Tensors, types: dict[str, str]) -> Tensors:
+    """With the types that they had."""
+    return {name: t.float() if types.get(name) == "float32" else t for name, t in tensors.items()}
+
+
+def in_files(tensors: Tensors, largest: int) -> list[Tensors]:
+    """Tensors in their order, in groups of at most so many bytes, unless one alone has more."""
+    groups: list[Tensors] = [{}]
+    size = 0
+    for name, tensor in tensors.items():
+        own = tensor.numel() * tensor.element_size()
+        if groups[-1] and size + own > largest:
+            groups.append({})
+            size = 0
+        groups[-1][name] = tensor
+        size += own
+    return groups

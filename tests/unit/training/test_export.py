@@ -1,0 +1,101 @@
+"""A run that is carried elsewhere in small files, and goes on there."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from megareward.cli import main
+from megareward.runs.checkpoint import list_checkpoints, read_checkpoint
+from megareward.runs.narrow import in_files, narrowed, widened
+from megareward.runs.record import Record
+from megareward.training.config import TrainConfig
+from megareward.training.export import export_run
+from megareward.training.presets import with_preset
+from megareward.training.run import start
+
+
+@pytest.fixture
+def run(tmp_path):
+    config = with_preset(TrainConfig("mega", "mini-breakout", frames=480, seed=3, device="cpu"), "debug")
+    return start(replace(config, frames=480), tmp_path / "run", quiet=True, tensorboard=False).path
+
+
+def newest(run):
+    return read_checkpoint(list_checkpoints(run / "checkpoints")[-1])
+
+
+def longer(run, frames):
+    record = json.loads((run / "config.json").read_text())
+    record["config"]["frames"] = frames
+    (run / "config.json").write_text(json.dumps(record))
+
+
+def test_a_small_copy_goes_on_where_the_run_was(run, tmp_path, capsys):
+    small = tmp_path / "elsewhere" / "small"
+    assert main(["export", str(run), "--small", "--out", str(small)]) == 0
+    out = capsys.readouterr().out
+    assert "Lost: games under way" in out
+    before, after = newest(run), newest(small)
+    assert after[1]["frames"] == before[1]["frames"] == 480
+    assert not [name for name in after[0] if name.startswith(("rollout.", "env.", "observer.control.replay."))]
+    for name, tensor in after[0].items():
+        close = 0.01 if "optimiser" in name else 0.001
+        assert tensor.dtype == before[0][name].dtype
+        torch.testing.assert_close(tensor, before[0][name], rtol=close, atol=1e-6, msg=name)
+    longer(small, 960)
+    assert main(["resume", str(small), "--no-tensorboard", "--quiet"]) == 0
+    assert newest(small)[1]["frames"] >= 960
+    assert "kept" not in newest(small)[1]  # whole again
+    assert Record.of_run(small).finished
+    assert Record.of_run(small).episodes > Record.of_run(run).episodes - 1  # the log came along
+
+
+def test_a_policy_plays_and_is_not_resumed(run, tmp_path, capsys):
+    done = export_run(run, tmp_path / "policy", policy_only=True)
+    assert {name.split(".")[0] for name in newest(done.path)[0]} == {"policy"}
+    assert sum(done.files.values()) < sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+    assert main(["eval", str(done.path), "--episodes", "2"]) == 0
+    longer(done.path, 960)
+    assert main(["resume", str(done.path), "--no-tensorboard"]) == 2
+    assert "cannot be resumed" in capsys.readouterr().err
+
+
+def test_a_damaged_part_is_noticed(run, tmp_path, capsys):
+    small = export_run(run, tmp_path / "small").path
+    [part] = small.rglob("tensors-1.safetensors")
+    part.write_bytes(part.read_bytes()[:-1] + b"x")
+    assert main(["resume", str(small), "--no-tensorboard"]) == 1
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_what_cannot_be_exported_is_refused(run, tmp_path, capsys):
+    assert main(["export", str(run)]) == 2
+    assert main(["export", str(run), "--small", "--out", str(run)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["export", str(tmp_path / "nothing"), "--small"]) == 2
+
+
+def test_only_large_floats_become_half_and_moments_keep_their_range():
+    tensors = {
+        "policy.w": torch.linspace(-2, 2, 5_000),
+        "policy.b": torch.linspace(-2, 2, 10),
+        "policy.huge": torch.full((5_000,), 1e6),
+        "optimiser.0.exp_avg_sq": torch.full((5_000,), 1e-12),
+        "observer.control.normaliser.mean": torch.linspace(0, 1, 7_056),
+        "observer.control.draws": torch.zeros(5_056, dtype=torch.uint8),
+    }
+    small, types = narrowed(tensors)
+    assert types == {"policy.w": "float32", "optimiser.0.exp_avg_sq": "float32"}
+    assert small["policy.w"].dtype == torch.float16
+    back = widened(small, types)
+    assert {name: tensor.dtype for name, tensor in back.items()} == {n: t.dtype for n, t in tensors.items()}
+    assert back["optimiser.0.exp_avg_sq"][0] == pytest.approx(1e-12, rel=0.01)  # float16 would have made it 0
+
+
+def test_files_are_as_large_as_allowed_and_no_larger():
+    tensors = {str(i): torch.zeros(100) for i in range(5)}
+    groups = in_files(tensors, 900)
+    assert [list(group) for group in groups] == [["0", "1"], ["2", "3"], ["4"]]
+    assert [list(group) for group in in_files(tensors, 10)] == [[str(i)] for i in range(5)]
