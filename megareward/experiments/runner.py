@@ -1,5 +1,6 @@
 """Make all runs of an experiment, several at a time, each in a process of its own. What is done is never done again."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -7,11 +8,15 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from threading import Event
+from typing import Any, TextIO
 
+from megareward.experiments.parent import PARENT
 from megareward.experiments.plans import Cell
-from megareward.runs.folder import RunFolder
+from megareward.runs.durable import no_links
+from megareward.runs.folder import ExistsError, RunFolder
 from megareward.runs.provenance import provenance
 from megareward.runs.record import Record
 from megareward.training.config import bearing, create_run, to_dict
@@ -58,9 +63,9 @@ def run_all(
     left = [cell for cell in cells if not is_done(results, cell)]
     say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
     begun, failed = time.monotonic(), []
-    pool = ThreadPoolExecutor(jobs)
+    pool, stop = ThreadPoolExecutor(jobs), Event()
     try:
-        futures = {pool.submit(run_one, cell, runs, results, whole_games): cell for cell in left}
+        futures = {pool.submit(run_one, cell, runs, results, whole_games, stop): cell for cell in left}
         for n, future in enumerate(as_completed(futures), 1):
             cell, trouble = futures[future], future.result()
             if trouble:
@@ -70,34 +75,58 @@ def run_all(
             outcome = trouble or f"score {Record.read(record_path(results, cell)).score:.3g}"
             say(f"{n} of {len(left)}  {cell.name}: {outcome}  ({minutes:.0f} min left)")
     finally:
+        stop.set()
         pool.shutdown(cancel_futures=True)
     return failed
 
 
-def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
+def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0, stop: Event | None = None) -> str:
     """Train one cell to its end, let it play some whole games, and record it. Returns what went wrong, if anything
-    did."""
+    did. Where another sweep is at it, this one waits, until `stop`, and makes only what is left."""
     path = runs / cell.name
     if not path.exists():
-        create_run(path, cell.config, provenance(pick_device(cell.config.device)))
-    elif not is_of(RunFolder.open(path).record()["config"], cell):
+        with suppress(ExistsError):  # another sweep was faster
+            create_run(path, cell.config, provenance(pick_device(cell.config.device)))
+    if not is_of(RunFolder.open(path).record()["config"], cell):
         return f"{path} holds a run of other settings; move it away"
-    commands = [["resume", str(path), "--no-tensorboard"]]
-    if whole_games:
-        commands.append(["eval", str(path), "--episodes", str(whole_games), "--device", cell.config.device])
     log = path / "log.txt"
-    for words in commands:
-        with log.open("a") as output:
+    with open(log, "a", opener=no_links) as output:
+        if not is_our_turn(output, stop or Event()):
+            return "another process is at it"
+        if is_done(results, cell):
+            return ""
+        commands = [["resume", str(path), "--no-tensorboard"]]
+        if whole_games and not has_played(path, cell, whole_games):
+            commands.append(["eval", str(path), "--episodes", str(whole_games), "--device", cell.config.device])
+        for words in commands:
             status = subprocess.run(
                 [sys.executable, "-m", "megareward.cli", *words],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=os.environ | {"OMP_NUM_THREADS": "1"},
+                env=os.environ | {"OMP_NUM_THREADS": "1", PARENT: str(os.getpid())},
             ).returncode
-        if status:
-            return f"ended with status {status}: {last_line(log)} (all of it in {log})"
-    Record.of_run(path).write(record_path(results, cell))
+            if status:
+                return f"ended with status {status}: {last_line(log)} (all of it in {log})"
+        Record.of_run(path).write(record_path(results, cell))
     return ""
+
+
+def is_our_turn(output: TextIO, stop: Event) -> bool:
+    """Wait until no other sweep writes into this log, and no process that a killed sweep has left behind: those that
+    it starts share the lock. False if `stop` came first."""
+    while not stop.is_set():
+        try:
+            fcntl.flock(output, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            stop.wait(0.2)
+    return False
+
+
+def has_played(path: Path, cell: Cell, games: int) -> bool:
+    """Whether a sweep was stopped between the games that follow the training and the record."""
+    played = RunFolder(path).rows("eval.jsonl")
+    return any(row.get("frames", 0) >= cell.config.frames and len(row["scores"]) == games for row in played)
 
 
 def last_line(log: Path) -> str:
