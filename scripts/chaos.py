@@ -70,7 +70,8 @@ MEMORY = 6 * 2**30
 UNCAUGHT = 99
 """Status of a case that an exception went through."""
 TRAIN = "mega --preset debug --device cpu --quiet --no-tensorboard --env.points 1 --env.max-steps 8".split()  # noqa: SIM905
-RESUME = ["--quiet", "--no-tensorboard", "--minutes", "0.005"]
+RESUME = ["--quiet", "--no-tensorboard", "--minutes", "1e-9"]
+"""One iteration more."""
 AUDIT = ["--episodes", "1", "--frames", "6", "--lags", "3", "--device", "cpu"]
 SWEEP = Experiment(
     "sweep",
@@ -130,10 +131,10 @@ class Chaos:
 
     def prepare(self) -> None:
         """A run in the middle of its training, evaluated, audited, watched and reported."""
-        run, half = str(self.original), ["--minutes", "1e-9"]
+        run = str(self.original)
         for words in (
-            ["train", *TRAIN, "--frames", "192", "--out", run, *half],
-            *(["resume", run, "--quiet", "--no-tensorboard", *half] for _ in range(3)),
+            ["train", *TRAIN, "--frames", "192", "--out", run, *RESUME[2:]],
+            *(["resume", run, *RESUME] for _ in range(3)),
             ["eval", run, "--episodes", "2"],
             ["audit", run, *AUDIT, "--cache", f"{run}/audit-truth"],
             ["watch", run, "--steps", "20"],
@@ -159,6 +160,8 @@ class Chaos:
         child = os.fork()
         if child == 0:
             self._be(words, writer, before)
+        with suppress(OSError):  # whoever comes first, the child or we
+            os.setpgid(child, child)
         os.close(writer)
         begun, patience = time.monotonic(), self.patience if kill_after is None else kill_after
 
@@ -186,7 +189,7 @@ class Chaos:
         status = UNCAUGHT
         try:
             LIBC.prctl(1, signal.SIGKILL)  # if this program ends, so do its cases
-            os.setsid()
+            os.setpgid(0, 0)
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.chdir(self.place)
@@ -278,13 +281,13 @@ class Chaos:
             if is_run(run) and n % 4 == 3:
                 others = (["eval", str(run), "--episodes", "4"], ["audit", str(run), *AUDIT], ["report", str(run)])
                 words = self.rng.choice([*others, ["watch", str(run), "--steps", "200"]])
-            ending = self.start(words, kill_after=self.rng.uniform(0.0, 4 * self.pace))()
+            ending = self.start(words, kill_after=self.rng.uniform(0.0, 2.5 * self.pace))()
             self.note("kills", "kill -9", ending, self.is_broken(run))
         self.compare(run)
 
     def kill_at_birth(self) -> None:
         run = self.place / f"born{self.rng.randrange(10**9)}"
-        words = ["train", *TRAIN, "--frames", "48", "--out", str(run)]
+        words = ["train", *TRAIN, "--frames", "24", "--out", str(run)]
         ending = self.start(words, kill_after=self.rng.uniform(0, self.pace))()
         self.note("kills", "kill -9 while the run is made", ending)
         if not run.exists():
@@ -295,7 +298,7 @@ class Chaos:
 
     def measure_pace(self) -> None:
         run, begun = self.copy(), time.monotonic()
-        self.start(["resume", str(run), "--quiet", "--no-tensorboard", "--minutes", "1e-9"])()
+        self.start(["resume", str(run), *RESUME])()
         self.pace = time.monotonic() - begun
         shutil.rmtree(run)
 
@@ -709,7 +712,7 @@ def main() -> int:
     torch.set_num_threads(1)
     os.environ.update({"MEGAREWARD_COMMIT": commit() or "unknown", "OMP_NUM_THREADS": "1", "COLUMNS": "100"})
     LIBC.unshare(0x20000) or LIBC.mount(None, b"/", None, PRIVATE, None)  # file systems mounted here end with us
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         chaos = Chaos(Path(place).resolve(), args, seed)
         chaos.prepare()
         for kind, number in numbers.items():
