@@ -25,6 +25,7 @@ import argparse
 import ctypes
 import hashlib
 import importlib
+import io
 import json
 import os
 import random
@@ -37,7 +38,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ from megareward.runs.record import Record
 from megareward.training.config import TrainConfig
 
 SLOW = "torch._dynamo tyro matplotlib.pyplot PIL.ImageDraw PIL.ImageFont".split()  # noqa: SIM905
-OURS = "audit.run_audit control.models observers.control rewards.mega training.run viewer.figure viewer.watch".split()  # noqa: SIM905
+OURS = """audit.run_audit control.models envs.mini.pong observers.control rewards.mega training.run viewer.figure
+    viewer.watch""".split()  # noqa: SIM905
 """Imported before the first fork; every case would import them again."""
 LIBC = ctypes.CDLL(None)
 PRIVATE = 1 << 18 | 1 << 14
@@ -709,6 +711,9 @@ def main() -> int:
     print(f"Cases drawn with --seed {seed}: {', '.join(f'{n} {kind}' for kind, n in numbers.items())}", flush=True)
     for module in (*SLOW, *COMMANDS.values(), *(f"megareward.{name}" for name in OURS)):
         importlib.import_module(module)
+    for command in COMMANDS:  # the parser imports more when it is used
+        with redirect_stdout(io.StringIO()), suppress(SystemExit):
+            megareward_main([command, "--help"])
     torch.set_num_threads(1)
     os.environ.update({"MEGAREWARD_COMMIT": commit() or "unknown", "OMP_NUM_THREADS": "1", "COLUMNS": "100"})
     LIBC.unshare(0x20000) or LIBC.mount(None, b"/", None, PRIVATE, None)  # file systems mounted here end with us
