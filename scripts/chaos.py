@@ -1,7 +1,8 @@
 """Attack runs in all ways we could think of, and show that nothing is lost and that every end is one sentence.
 
     python scripts/chaos.py --short                                                 # as in the tests, about a minute
-    python scripts/chaos.py --kills 1000 --corruptions 5000 --record results/chaos.json         # hours on two cores
+    python scripts/chaos.py --kills 1000 --corruptions 5000 --record results/chaos/1.json       # hours on two cores
+    python scripts/chaos.py --table results/chaos/*.json                            # what was recorded
 
     kills        kill -9 at a random moment of train, resume, eval, audit, watch and report; the run goes on, and in the
                  end its logs equal those of a run that nobody disturbed
@@ -690,24 +691,50 @@ VALUES = """-1 0 1 2 7 0.5 -0.5 1e-9 1e9 1e38 1e400 nan inf -inf 999999999999999
 VALUES += ["", " ", "\u00e9\u4e16", "a b", "'", "$(x)", "%s"]
 
 
+# What was recorded ---------------------------------------------------------------------------------------------------
+
+OUTCOMES = {"killed": "killed by us", "done": "done", "failed": "failed, status 1", "refused": "refused, status 2"}
+
+
+def table_of(records: list[dict[str, Any]]) -> str:
+    """Markdown: the cases of every kind by how they ended, in all records together."""
+    tally: dict[str, Counter[str]] = {}
+    for record in records:
+        for kind, outcomes in record["table"].items():
+            tally.setdefault(kind, Counter()).update(outcomes)
+    lines = [f"| kind | cases | {' | '.join(OUTCOMES.values())} | anything else |", f"|---{'|---' * 6}|"]
+    for kind in (kind for kind in KINDS if kind in tally):
+        outcomes = tally[kind]
+        numbers = [outcomes.total(), *(outcomes.pop(name, 0) for name in OUTCOMES), outcomes.total()]
+        lines.append(f"| {kind} | {' | '.join(map(str, numbers))} |")
+    return "\n".join(lines)
+
+
 # The program ---------------------------------------------------------------------------------------------------------
+
+
+KINDS = {"kills": 100, "sweeps": 10, "corruptions": 500, "places": 60, "company": 30, "words": 300}
+"""And how many cases of each there are if nobody says."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = {"kills": 100, "sweeps": 10, "corruptions": 500, "places": 60, "company": 30, "words": 300}
-    for kind, usual in kinds.items():
+    for kind, usual in KINDS.items():
         parser.add_argument(f"--{kind}", type=int, default=None, help=f"[default: {usual}]")
     parser.add_argument("--short", action="store_true", help="a few cases of each kind")
     parser.add_argument("--seed", type=int, default=None, help="of the cases [default: another every time]")
     parser.add_argument("--record", type=Path, help="write the table and all that was found into this file")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after so many")
     parser.add_argument("--patience", type=float, default=1.0, help="times the usual limits on time [default: 1]")
+    parser.add_argument("--table", type=Path, nargs="+", metavar="RECORD", help="only tabulate what was recorded")
     args = parser.parse_args()
+    if args.table:
+        print(table_of([json.loads(file.read_text()) for file in args.table]))
+        return 0
     seed = random.randrange(2**31) if args.seed is None else args.seed
     short = {"kills": 4, "sweeps": 1, "corruptions": 30, "places": 6, "company": 2, "words": 12}
-    numbers = {kind: getattr(args, kind) for kind in kinds}
-    numbers = {k: (short if args.short else kinds)[k] if n is None else n for k, n in numbers.items()}
+    numbers = {kind: getattr(args, kind) for kind in KINDS}
+    numbers = {k: (short if args.short else KINDS)[k] if n is None else n for k, n in numbers.items()}
     print(f"Cases drawn with --seed {seed}: {', '.join(f'{n} {kind}' for kind, n in numbers.items())}", flush=True)
     for module in (*SLOW, *COMMANDS.values(), *(f"megareward.{name}" for name in OURS)):
         importlib.import_module(module)

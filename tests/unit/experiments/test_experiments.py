@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event, Timer
 
 import pytest
 
@@ -253,6 +254,17 @@ def test_two_sweeps_at_once_make_each_run_once(tmp_path):
     record = Record.read(tmp_path / "results" / "a-on-mini-breakout-s0.json")
     assert record.finished
     assert len(record.processes) == 1
+
+
+def test_a_sweep_that_waits_for_another_can_be_stopped(tmp_path):
+    cell, stop = tiny("a", "random", 0), Event()
+    stop.set()
+    assert runner.run_one(cell, tmp_path, tmp_path / "results", stop=stop) == "another process is at it"
+    with open(tmp_path / cell.name / "log.txt") as held, open(tmp_path / cell.name / "log.txt") as other:
+        assert runner.is_our_turn(held, Event())
+        Timer(0.5, stop.set).start()
+        stop.clear()
+        assert not runner.is_our_turn(other, stop)
 
 
 def test_games_that_were_played_before_a_sweep_was_stopped_are_not_played_again(tmp_path):
