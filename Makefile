@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
 
-.PHONY: help play test check lint format setup lock clean
+# requirements.hashed.lock installs only files of PyPI whose hashes it lists: make setup LOCK=requirements.hashed.lock
+LOCK ?= requirements.lock
+
+.PHONY: help play test check lint format setup lock vulnerabilities clean
 
 help:
 	@echo "make play    train an agent on a mini game and show its score (CPU, a few minutes)"
@@ -13,6 +16,7 @@ help:
 	@echo "make check   format, lint, types and the fast tests"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make lock    pin the newest versions of everything (then run make test)"
+	@echo "make vulnerabilities  look the pinned versions up among those that are known to be vulnerable"
 
 play: $(READY)
 	$(BIN)/megareward play
@@ -35,10 +39,10 @@ format: $(READY)
 setup: $(READY)
 
 # Installed once, and again when the lock or the package's own metadata changes.
-$(READY): requirements.lock pyproject.toml
+$(READY): $(LOCK) pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 14) else f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
@@ -48,6 +52,15 @@ lock:
 	build/lock/bin/python -m pip install --quiet --editable ".[dev]"
 	( echo "# Written by make lock. torch is pinned to a release that has a CPU build; the package accepts torch >= 2.6."; \
 	  build/lock/bin/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//' ) > requirements.lock
+	build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile pyproject.toml --extra dev --constraint requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-annotate --quiet --no-config \
+	  --custom-compile-command "make lock" --output-file requirements.hashed.lock
+
+vulnerabilities:
+	rm -rf build/audit && $(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/pip-audit --requirement requirements.hashed.lock --require-hashes --disable-pip --strict
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published_score
+from megareward.analysis.pyplot import pyplot
 from megareward.runs.logs import RunLogs
 from megareward.statistics.scores import curve, last_mean, last_scores
 
@@ -17,19 +18,16 @@ def describe_run(path: Path, random_score: float | None = None) -> str:
         random_score = published_score("random", logs.game)
     beside = "" if random_score is None else f"; random play: {random_score:.4g}"
     games = f"the last {len(last_scores(logs.episodes))} games"
+    files = "checkpoints and TensorBoard files" if (path / "tensorboard").exists() else "and checkpoints"
     return (
         f"{logs.game}, {logs.label}: score {last_mean(logs.episodes):.4g} over {games}{beside}.\n"
-        f"{path} holds the settings, scores, metrics, checkpoints and TensorBoard files of the run."
+        f"{path} holds the settings, scores, metrics, {files} of the run."
     )
 
 
 def draw_curve(path: Path, picture: Path, random_score: float | None = None) -> None:
     """Score against frames: every game as a dot, the mean of the last 50 as a line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     logs = RunLogs.read(path)
     if not logs.episodes:
         return

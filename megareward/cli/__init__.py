@@ -10,6 +10,7 @@ import sys
 import traceback
 
 from megareward.errors import RunError, TerminatedError, UsageError, suggestion
+from megareward.experiments.parent import PARENT, end_with
 
 USAGE = """usage: megareward COMMAND ...
 
@@ -68,6 +69,8 @@ def main(words: list[str] | None = None) -> int:
     # Before torch is loaded: its threads sleep while they wait. Spinning, they slow small networks down tenfold as
     # soon as anything else wants the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    if (parent := os.environ.pop(PARENT, "")).isdecimal():
+        end_with(int(parent))
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     if not words or words[0] in ("-h", "--help"):

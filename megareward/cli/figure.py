@@ -79,8 +79,10 @@ def draw_motion(words: list[str]) -> list[Path]:
 
 def draw_case_study(words: list[str]) -> list[Path]:
     args: CaseStudyArgs = parse(CaseStudyArgs, words, "figure case-study")
+    from megareward.analysis.pyplot import pyplot
     from megareward.viewer.figure import case_study
 
+    pyplot()
     out = args.out or args.run / "case-study"
     check_place(out.with_suffix(".png"))
     recording = args.recording(args.run)

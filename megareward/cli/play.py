@@ -28,6 +28,7 @@ def command(words: list[str]) -> int:
     import numpy as np
 
     from megareward.analysis.describe import describe_run, draw_curve
+    from megareward.analysis.pyplot import pyplot
     from megareward.training.evaluate import play
     from megareward.training.run import pick_device, start
     from megareward.viewer.figure import case_study
@@ -35,6 +36,7 @@ def command(words: list[str]) -> int:
     from megareward.viewer.report import write_report
     from megareward.viewer.watch import write_watch
 
+    pyplot()
     config = with_preset(TrainConfig(method="mega", game=GAME, frames=FRAMES), "auto")
     device = pick_device("auto")
     games = play(replace(config, method="random", reward=None), None, EPISODES, device=device)

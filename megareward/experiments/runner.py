@@ -3,24 +3,26 @@
 What to run, what is done and what a record is are said here; an engine only places the work.
 """
 
-import ctypes
+import fcntl
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
+from typing import Any, TextIO
 
 from megareward.errors import RunError, UsageError
+from megareward.experiments.parent import PARENT
 from megareward.experiments.plans import Cell
-from megareward.runs.folder import RunFolder
+from megareward.runs.durable import no_links
+from megareward.runs.folder import ExistsError, RunFolder
 from megareward.runs.record import Record
 from megareward.training.config import bearing, to_dict
 
@@ -146,7 +148,7 @@ def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
 
     def work() -> None:
         while not over.is_set() and (job := take()):
-            done(job, do_job(job))
+            done(job, do_job(job, over))
 
     pool = ThreadPoolExecutor(at_a_time)
     try:
@@ -157,10 +159,12 @@ def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
         pool.shutdown()
 
 
-def do_job(job: Job) -> str:
-    """Train one run to its end, do what else is asked of it, and record it. Returns what went wrong, or ''."""
+def do_job(job: Job, stop: Event | None = None) -> str:
+    """Train one run to its end, after the one that it starts from, do what else is asked of it, and record it. Where
+    another process is at it, this one waits, until `stop`, and makes only what is left. Returns what went wrong, or
+    ''."""
     try:
-        return "" if job.is_done() else _trouble_with(job)
+        return "" if job.is_done() else _trouble_with(job, stop or Event())
     except (UsageError, RunError) as why:
         return str(why)
 
@@ -168,34 +172,43 @@ def do_job(job: Job) -> str:
 STOPPED = "stopped after"
 
 
-def _trouble_with(job: Job) -> str:
+def _trouble_with(job: Job, stop: Event) -> str:
     from megareward.training.run import create
 
     path, cell, config = job.path, job.cell, job.cell.config
     if cell.before is not None:
         first = Job(cell.before, job.runs, job.results, minutes=job.minutes)
-        if trouble := do_job(first):
+        if trouble := do_job(first, stop):
             return f"{cell.before.name} {trouble}"
         config = replace(config, start_from=str(first.path))
     if not path.exists():
-        create(config, path)
-    elif not is_of(RunFolder.open(path).record()["config"], cell):
+        with suppress(ExistsError):  # another process was faster
+            create(config, path)
+    if not is_of(RunFolder.open(path).record()["config"], cell):
         return f"{path} holds a run of other settings; move it away"
+    with open(path / LOG, "a", opener=no_links) as log:
+        if not is_our_turn(log, stop):
+            return "another process is at it"
+        return "" if job.is_done() else _make(job, log)
+
+
+def _make(job: Job, log: TextIO) -> str:
+    path, cell = job.path, job.cell
     device = ["--device", cell.config.device]
     limit = [] if job.minutes is None else ["--minutes", str(job.minutes)]
-    if trouble := run_command(path, "resume", str(path), "--no-tensorboard", *limit):
+    if trouble := run_command(log, "resume", str(path), "--no-tensorboard", *limit):
         return trouble
     record = Record.of_run(path)
     if not record.finished:
         return f"{STOPPED} {job.minutes or 0:g} minutes at {record.length} frames; start again to go on"
-    if job.whole_games and not record.evaluations:
-        trouble = run_command(path, "eval", str(path), "--episodes", str(job.whole_games), *device)
+    if job.whole_games and not has_played(path, cell, job.whole_games):
+        trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *device)
     if not trouble and job.audit is not None:
         cache = ["--cache", str(job.runs / "audit-truth")]
-        trouble = run_command(path, "audit", str(path), *device, *cache, *job.audit)
+        trouble = run_command(log, "audit", str(path), *device, *cache, *job.audit)
     if not trouble and job.picture is not None:
         out = ["--run", str(path), "--out", str(job.picture_path)]
-        trouble = run_command(path, "figure", "case-study", *out, *device, *job.picture)
+        trouble = run_command(log, "figure", "case-study", *out, *device, *job.picture)
     if trouble:
         return trouble
     record = Record.of_run(path)
@@ -205,29 +218,36 @@ def _trouble_with(job: Job) -> str:
     return ""
 
 
-def run_command(path: Path, *words: str) -> str:
+LOG = "log.txt"
+
+
+def run_command(log: TextIO, *words: str) -> str:
     """One command of ours in a process of its own that does not outlive this one. Returns what went wrong."""
-    log = path / "log.txt"
-    with log.open("a") as output:
-        status = subprocess.run(
-            [sys.executable, "-m", "megareward.cli", *words],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            preexec_fn=die_with_parent,
-        ).returncode
-    return f"ended with status {status}: {last_line(log)} (all of it in {log})" if status else ""
+    status = subprocess.run(
+        [sys.executable, "-m", "megareward.cli", *words],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", PARENT: str(os.getpid())},
+    ).returncode
+    return f"ended with status {status}: {last_line(Path(log.name))} (all of it in {log.name})" if status else ""
 
 
-LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
-PR_SET_PDEATHSIG = 1
+def is_our_turn(log: TextIO, stop: Event) -> bool:
+    """Wait until no other sweep writes into this log, and no process that a killed sweep has left behind: those that
+    it starts share the lock. False if `stop` came first."""
+    while not stop.is_set():
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            stop.wait(0.2)
+    return False
 
 
-def die_with_parent() -> None:
-    """A worker that is killed takes its run with it; otherwise the run would hold its folder against whoever is to
-    continue it."""
-    if LIBC is not None:
-        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def has_played(path: Path, cell: Cell, games: int) -> bool:
+    """Whether a sweep was stopped between the games that follow the training and the record."""
+    played = RunFolder(path).rows("eval.jsonl")
+    return any(row.get("frames", 0) >= cell.config.frames and len(row["scores"]) == games for row in played)
 
 
 def last_line(log: Path) -> str:

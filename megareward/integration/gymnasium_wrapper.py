@@ -14,7 +14,7 @@ A wrapper must answer at every step, so the reward is scaled by what has been se
 first `settle_steps` steps, while the scale is being found (`IntrinsicReward.newest`).
 """
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -32,7 +32,13 @@ UPDATE_EVERY = 128
 """Steps between two updates: a rollout of the paper's PPO."""
 
 
-class IntrinsicRewardWrapper(VectorWrapper[Array, Array, Array, Array, Array]):
+if TYPE_CHECKING:
+    Wrapper = VectorWrapper[Array, Array, Array, Array, Array]
+else:
+    Wrapper = VectorWrapper  # takes types since Gymnasium 1.4 only
+
+
+class IntrinsicRewardWrapper(Wrapper):
     """N environments that pay by a method of the zoo."""
 
     def __init__(

@@ -16,8 +16,8 @@ g_t = sum_n rho^(n-1) c_n I_n(t); what is left to choose is how much one control
 With `above_chance` c_n is what exceeds 1 / HW. The rest is Eq. 10 and 11 by the same `control.latent.advance`
 that learnt maps go through, all options of `LatentConfig` included: what earlier actions still control,
 sum_{n>1} rho^(n-2) c_n I_n (with `combine` max the largest of these), takes the place of the control that the relation
-would have passed on. With all options switched off g is Eq. 9, cut after `lags` steps. Without `hold`, what is passed on
-is found anew in every step, so that a background or a flash takes its share in that step only.
+would have passed on. With all options switched off g is Eq. 9, cut after `lags` steps. Without `hold`, what is passed
+on is found anew in every step, so that a background or a flash takes its share in that step only.
 """
 
 from collections.abc import Mapping

@@ -54,7 +54,11 @@ def _tensorboard(folder: RunFolder, frames: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        print("TensorBoard is not installed, so its files are left out; metrics.jsonl has everything.", file=sys.stderr)
+        print(
+            "TensorBoard is not installed, so its files are left out; metrics.jsonl has everything. "
+            'pip install "megareward[tensorboard]" brings it, --no-tensorboard does without.',
+            file=sys.stderr,
+        )
         return None
     return SummaryWriter(folder.path / "tensorboard", purge_step=frames or None)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from megareward.analysis.published import published, published_score
+from megareward.analysis.pyplot import pyplot
 from megareward.envs.games import find_game
 from megareward.errors import UsageError
 from megareward.quantities import count
@@ -42,11 +43,7 @@ def choose(records: list[Record], games: tuple[str, ...]) -> dict[str, list[Reco
 
 def draw_curves(by_game: dict[str, list[Record]], path: Path) -> list[Path]:
     """The figure as PNG and PDF beside each other; the suffix of `path` is ignored. Returns both paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     if not path.parent.is_dir():
         raise UsageError(f"The folder of {path} does not exist; create it or choose another place for the picture.")
     columns = min(len(by_game), 2)

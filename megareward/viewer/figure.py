@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from megareward.analysis.pyplot import pyplot
 from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.viewer.drawing import RAMPS, ceiling, maps_of, picture
@@ -50,10 +51,7 @@ def case_study(
     recording: Recording, path: Path, *, columns: int = 11, every: int = 1, start: int | None = None
 ) -> list[Path]:
     """Draw the figure as PNG and PDF beside each other; the suffix of `path` is ignored. Returns both paths."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
     from matplotlib.gridspec import GridSpec
 
     if columns < 2 or every < 1:

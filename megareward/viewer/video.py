@@ -85,13 +85,11 @@ class Painter:
     """Draws steps of a recording: panels side by side, the traces below."""
 
     def __init__(self, recording: Recording) -> None:
-        from matplotlib import get_data_path
         from PIL import ImageFont
 
         self.recording, self.maps, self.score = recording, maps_of(recording), recording.score
         self.names = ["frame", *self.maps]
-        font = str(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf")
-        self.small, self.large = ImageFont.truetype(font, 12), ImageFont.truetype(font, 14)
+        self.small, self.large = ImageFont.load_default(12), ImageFont.load_default(14)
         px_h, px_w = recording.frames.shape[1:]
         self.scale = max(1, round(SIDE / px_w))
         self.panel_h, self.panel_w = px_h * self.scale, px_w * self.scale

@@ -109,3 +109,17 @@ def test_a_full_disk_leaves_the_old_report_whole(run):
     )
     assert (run / "report.html").read_bytes() == before
     assert not list(run.glob(".writing*"))
+
+
+def test_damaged_lines_of_logs_stop_neither_a_record_nor_the_viewer(run, tmp_path, capsys):
+    cache = ["--cache", str(run / "audit-truth")]
+    assert main(["audit", str(run), *AUDIT, *cache]) == 0
+    for log in ("metrics.jsonl", "scores.jsonl", "processes.jsonl"):
+        (run / log).write_text("nonsense {\n" + (run / log).read_text())
+    capsys.readouterr()
+    assert main(["results", "add", str(run), "--ledger", str(tmp_path / "ledger")]) == 0
+    assert main(["watch", str(run), "--audited", "--policy", "random", "--out", str(tmp_path / "w.html")]) == 0
+    assert main(["report", str(run)]) == 0
+    said = capsys.readouterr().err
+    assert "scores.jsonl has 1 damaged of " in said
+    assert "internal error" not in said

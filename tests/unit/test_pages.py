@@ -3,6 +3,7 @@ commands they print are understood."""
 
 import contextlib
 import functools
+import importlib.util
 import io
 import json
 import re
@@ -114,6 +115,15 @@ def test_the_long_runs_are_told_as_they_are_recorded(method):
     row = f"| {method} | {record['score']:.1f} | {mean:.1f} +- {error:.1f} | {spread} | {games['cut']} |"
     assert row in PAGES["docs/results.md"]
     assert f"{mean:.0f} +- {error:.0f}" in PAGES["README.md"]
+
+
+def test_the_attack_is_told_as_it_is_recorded():
+    spec = importlib.util.spec_from_file_location("chaos", ROOT / "scripts" / "chaos.py")
+    chaos = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chaos)
+    records = [json.loads(path.read_text()) for path in sorted((ROOT / "results" / "chaos").glob("*.json"))]
+    assert chaos.table_of(records).splitlines() in tables("docs/support.md")
+    assert [found for record in records for found in record["found"]] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

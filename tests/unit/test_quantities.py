@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from megareward.errors import UsageError
@@ -40,6 +40,7 @@ def test_what_is_no_count_is_refused_by_name(text):
         parse_count(text)
 
 
+@settings(deadline=None)
 @given(
     st.integers(0, 10**15)
     | st.builds(lambda n, size: n * size, st.integers(0, 10**6), st.sampled_from([10**3, 10**6, 10**9]))
@@ -48,6 +49,7 @@ def test_short_counts_are_exact(number):
     assert parse_count(short_count(number)) == number
 
 
+@settings(deadline=None)
 @given(st.text(max_size=12))
 def test_any_text_is_a_count_or_a_usage_error(text):
     with contextlib.suppress(UsageError):
@@ -73,6 +75,7 @@ def test_counts_have_three_digits_and_a_letter(number, text):
     assert count(number) == text
 
 
+@settings(deadline=None)
 @given(st.floats(0, 9.99e11))
 def test_no_count_is_ever_shown_with_an_exponent_and_all_are_right_to_half_a_percent(number):
     text = count(number)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from megareward.envs import games
@@ -41,6 +41,7 @@ def test_every_rom_is_known_by_its_gym_id(gym_id):
         assert games.resolve_game(gym_id.format(games.title(rom))) == rom
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_every_game_is_known_in_any_case_with_any_separator(data):
     game = data.draw(st.sampled_from((*games.atari_games(), *MINI_GAMES)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from ale_py import ALEInterface, LoggerMode, roms
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from megareward.envs import games, score_masks
@@ -91,6 +91,7 @@ def area_shrink(length: int, px: int) -> np.ndarray:
     return (np.minimum(edges[1:], cells[1:]) - np.maximum(edges[:-1], cells[:-1])).clip(0)
 
 
+@settings(deadline=None)
 @given(data=st.data())
 def test_a_converted_box_holds_exactly_the_pixels_that_averaging_areas_can_reach(data):
     rows, columns = data.draw(st.sampled_from([210, 214, 220, 230, 250])), 160

@@ -1,9 +1,13 @@
 """A table is a list of runs: all of them are made once, recorded, and put in their place."""
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from threading import Event, Timer
 
 import pytest
 
@@ -171,9 +175,9 @@ def test_words_choose_runs():
     assert names == {"rnd-on-mini-pong-s1", "rnd-on-mini-pong-tv-s1"}
 
 
-def tiny(row: str, method: str, seed: int) -> Cell:
+def tiny(row: str, method: str, seed: int, frames: int = 600) -> Cell:
     config = with_preset(TrainConfig(method, "mini-breakout", frames=600, seed=seed, device="cpu"), "debug")
-    return Cell(row, "mini-breakout", replace(config, frames=600))
+    return Cell(row, "mini-breakout", replace(config, frames=frames))
 
 
 def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monkeypatch):
@@ -193,6 +197,82 @@ def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monke
     other = replace(cells[0], config=replace(cells[0].config, frames=900))
     assert runner.run_all([other], tmp_path / "runs", tmp_path / "results", 1, said.append) == [other]
     assert "holds a run of other settings" in said[-1]
+
+
+SWEEP = """
+from tests.unit.experiments.test_experiments import runner, tiny
+from pathlib import Path
+failed = runner.run_all([tiny("a", "random", 0, frames=FRAMES)], Path("PLACE/runs"), Path("PLACE/results"), 1)
+raise SystemExit(len(failed))
+"""
+
+
+def sweep(place: Path, frames: int) -> subprocess.Popen:
+    code = SWEEP.replace("PLACE", str(place)).replace("FRAMES", str(frames))
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3])
+
+
+def at_work_on(place: Path) -> list[str]:
+    """Processes that were told this path."""
+    commands = [file.parent for file in Path("/proc").glob("[0-9]*/cmdline") if str(place) in text_of(file)]
+    return [process.name for process in commands]
+
+
+def text_of(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace")
+    except OSError:  # it has ended
+        return ""
+
+
+def wait_until(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
+def test_nobody_goes_on_training_after_a_sweep_was_killed_and_the_next_one_goes_on(tmp_path):
+    parent = sweep(tmp_path, frames=10**9)
+    metrics = tmp_path / "runs" / "a-on-mini-breakout-s0" / "metrics.jsonl"
+    wait_until(metrics.exists)
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: not at_work_on(tmp_path))
+    lines = len(metrics.read_text().splitlines())
+    again = sweep(tmp_path, frames=10**9)
+    wait_until(lambda: len(metrics.read_text().splitlines()) > lines)
+    again.kill()
+    again.wait()
+    wait_until(lambda: not at_work_on(tmp_path))
+
+
+def test_two_sweeps_at_once_make_each_run_once(tmp_path):
+    sweeps = [sweep(tmp_path, frames=600) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in sweeps] == [0, 0]
+    record = Record.read(tmp_path / "results" / "a-on-mini-breakout-s0.json")
+    assert record.finished
+    assert len(record.processes) == 1
+
+
+def test_a_sweep_that_waits_for_another_can_be_stopped(tmp_path):
+    cell, stop = tiny("a", "random", 0), Event()
+    stop.set()
+    assert runner.do_job(runner.Job(cell, tmp_path, tmp_path / "results"), stop) == "another process is at it"
+    with open(tmp_path / cell.name / "log.txt") as held, open(tmp_path / cell.name / "log.txt") as other:
+        assert runner.is_our_turn(held, Event())
+        Timer(0.5, stop.set).start()
+        stop.clear()
+        assert not runner.is_our_turn(other, stop)
+
+
+def test_games_that_were_played_before_a_sweep_was_stopped_are_not_played_again(tmp_path):
+    cell = tiny("a", "random", 0)
+    assert runner.do_job(runner.Job(cell, tmp_path, tmp_path / "results", whole_games=2)) == ""
+    runner.record_path(tmp_path / "results", cell).unlink()
+    assert runner.do_job(runner.Job(cell, tmp_path, tmp_path / "results", whole_games=2)) == ""
+    assert len(runner.record_of(tmp_path / "results", cell).evaluations) == 1
 
 
 def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):

@@ -1,5 +1,7 @@
 """The Gymnasium wrapper: Gymnasium's own checks, the score, g as a channel, and real vector environments."""
 
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -368,3 +370,13 @@ def test_a_screen_that_flashes_all_the_time_is_warned_of_once_with_the_remedy(sh
         assert shares[-1] > 0.5
         assert len(warned) == 1
         assert "LatentConfig(flash=1.0)" in warned[0]
+
+
+def test_the_module_is_imported_where_wrappers_of_gymnasium_take_no_types():
+    """As before Gymnasium 1.4."""
+    check = (
+        "from gymnasium import vector; vector.VectorWrapper = type('VectorWrapper', (vector.VectorEnv,), {});"
+        "vector.VectorWrapper.__class_getitem__ = None; import megareward.integration.gymnasium_wrapper"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

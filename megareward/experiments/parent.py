@@ -1,0 +1,23 @@
+"""A process of a sweep ends with the sweep, even if that was killed: nobody would record what it trains, and the next
+sweep waits for it."""
+
+import os
+import signal
+import threading
+import time
+
+PARENT = "MEGAREWARD_PARENT"
+"""Environment variable: the process that a command is to end with."""
+EVERY = 0.5
+"""Seconds between two looks."""
+
+
+def end_with(parent: int) -> None:
+    """Ask this process to stop, as by SIGTERM, as soon as it is no longer a child of `parent`."""
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(EVERY)
+    os.kill(os.getpid(), signal.SIGTERM)
