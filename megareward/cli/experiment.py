@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Count, parse
+from megareward.cli.parsing import Count, load_torch, parse
 from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment
 
@@ -46,6 +46,8 @@ def command(words: list[str]) -> int:
             raise UsageError(f"--{option} is {value}; it must be at least 1.")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}; use 0 (one per core) or more.")
+    load_torch()
+
     from megareward.experiments.make import make_experiment
 
     failed = make_experiment(

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import load_torch, parse
 from megareward.errors import warn
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset
@@ -25,6 +25,7 @@ class PlayArgs:
 def command(words: list[str]) -> int:
     parse(PlayArgs, words, "play")
     begun = time.monotonic()
+    load_torch()
     import numpy as np
 
     from megareward.analysis.describe import describe_run, draw_curve

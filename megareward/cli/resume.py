@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Device, load_torch, parse
 from megareward.cli.run_options import RunOptions, print_summary
 
 
@@ -21,6 +21,8 @@ class ResumeArgs(RunOptions):
 
 def command(words: list[str]) -> int:
     args: ResumeArgs = parse(ResumeArgs, words, "resume")
+    load_torch()
+
     from megareward.training.run import resume
 
     folder = resume(args.run, device=args.device, **args.keywords())

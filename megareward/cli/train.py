@@ -7,14 +7,14 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 
-from megareward.cli.parsing import Count, option, parse
+from megareward.cli.parsing import Count, load_torch, option, parse
 from megareward.cli.run_options import RunOptions, print_summary
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.config import EnvConfig
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
 from megareward.training.config import TrainConfig, to_dict
-from megareward.training.presets import with_preset, without_fast_paths
+from megareward.training.presets import refuse_only_warmup, with_preset, with_short_warmup, without_fast_paths
 
 Reward = TypeVar("Reward")
 Env = TypeVar("Env", bound=EnvConfig)
@@ -77,6 +77,10 @@ def command(words: list[str]) -> int:
         return 0
     args = parse_args(words)
     config = args.config()
+    if not option(words, "warmup-steps", ""):
+        config = with_short_warmup(config)
+    refuse_only_warmup(config)
+    load_torch()
 
     from megareward.runs.logs import shown_method
     from megareward.training.run import start

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import load_torch, parse
 from megareward.cli.play_options import PlayOptions
 from megareward.errors import warn
 from megareward.progress import Bar
@@ -36,6 +36,8 @@ class WatchArgs(PlayOptions):
 
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
+    load_torch()
+
     from megareward.viewer.figure import best_moment
     from megareward.viewer.report import PAGE
     from megareward.viewer.video import check_video, write_video

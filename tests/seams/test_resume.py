@@ -1,6 +1,8 @@
 """A run that was stopped and resumed equals the uninterrupted one, bit for bit, in mini games on the CPU."""
 
 import shutil
+import signal
+import time
 
 import pytest
 
@@ -10,6 +12,7 @@ from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
+from megareward.training import run as training_run
 from megareward.training.config import create_run
 from megareward.training.run import resume, start
 from tests.seams.small_runs import (
@@ -54,6 +57,27 @@ def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if
 def test_a_run_stopped_by_ctrl_c_in_any_iteration_ends_as_if_it_had_not_been(iteration, tmp_path):
     config = small("extrinsic", checkpoint_minutes=60.0)
     assert_same(whole(config)[0], run_with_a_stop(config, tmp_path / "stopped", iteration * T + 5, "Ctrl-C"))
+
+
+@pytest.mark.parametrize("method", ["extrinsic", "mega"])
+def test_a_rollout_that_takes_too_long_after_ctrl_c_is_dropped_and_nothing_else(method, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "PATIENCE", 0.05)
+    config, sent = small(method, checkpoint_minutes=60.0), []
+
+    def slow(number):
+        """Every rollout takes longer than patience lasts; Ctrl-C comes early in the third."""
+        time.sleep(0.1)
+        sent.append(number)
+        if number == 2 * T + 2:
+            signal.raise_signal(signal.SIGINT)
+
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        start(config, path, env=Watched(env_of(config), slow), **QUIET)
+    assert sent[-1] < 3 * T - 1  # before the end of the rollout
+    assert [row["frames"] for row in RunFolder(path).rows("metrics.jsonl")] == [N * T, 2 * N * T]
+    resume(path, **QUIET)
+    assert_same(whole(config)[0], Outcome.of(path))
 
 
 @pytest.mark.parametrize("game", MINI_GAMES)
