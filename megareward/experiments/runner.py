@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 from megareward.experiments.plans import Cell
+from megareward.progress import Bar
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.runs.record import Record
@@ -61,7 +62,7 @@ def run_all(
     pool = ThreadPoolExecutor(jobs)
     try:
         futures = {pool.submit(run_one, cell, runs, results, whole_games): cell for cell in left}
-        for n, future in enumerate(as_completed(futures), 1):
+        for n, future in enumerate(as_they_end(futures), 1):
             cell, trouble = futures[future], future.result()
             if trouble:
                 failed.append(cell)
@@ -72,6 +73,17 @@ def run_all(
     finally:
         pool.shutdown(cancel_futures=True)
     return failed
+
+
+def as_they_end(futures: Iterable[Future[str]]) -> Iterator[Future[str]]:
+    """One after the other, with a sign of life in between."""
+    waited_for = set(futures)
+    bar, of = Bar("runs"), len(waited_for)
+    while waited_for:
+        ended, waited_for = wait(waited_for, timeout=1.0, return_when=FIRST_COMPLETED)
+        if not ended:
+            bar(of - len(waited_for), of)
+        yield from ended
 
 
 def run_one(cell: Cell, runs: Path, results: Path, whole_games: int = 0) -> str:
