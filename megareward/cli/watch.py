@@ -52,8 +52,8 @@ def command(words: list[str]) -> int:
     print(f"Wrote {page} ({megabytes:.1f} MB); open it in any browser.")
     if megabytes > LARGE:
         warn(f"It is larger than {LARGE} MB and may open slowly; fewer --steps make it smaller.")
-    if not args.audited and (args.run / f"audit-{args.policy}.json").exists():
-        print(f"`megareward watch {args.run} --policy {args.policy} --audited` shows the truth beside the maps.")
+    if not args.audited and any(args.run.glob("audit-*.json")):
+        print(f"`megareward watch {args.run} --audited` shows the truth beside the maps.")
     if args.video:
         length, start = min(args.video_steps, len(recording)), args.video_start
         if start is None:

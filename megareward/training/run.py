@@ -18,7 +18,7 @@ from megareward.envs.interface import BatchedEnv
 from megareward.errors import RunError, StoppedError, UsageError, warn
 from megareward.ppo.agent import CARRIED_OVER
 from megareward.quantities import count
-from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, save_checkpoint
+from megareward.runs.checkpoint import forget_newer, list_checkpoints, load_newest, newest_state, save_checkpoint
 from megareward.runs.durable import disk_is_full
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
@@ -88,9 +88,19 @@ def weights_to_start_from(config: TrainConfig, trainer: Trainer) -> tuple[dict[s
     return about | {"sha256": hashlib.sha256(data).hexdigest()}, {START: data}
 
 
-def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = None, **how: Any) -> RunFolder:
-    """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun."""
+def resume(
+    path: Path,
+    *,
+    frames: int | None = None,
+    device: str | None = None,
+    env: BatchedEnv | None = None,
+    **how: Any,
+) -> RunFolder:
+    """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun. `frames`: its new
+    length."""
     folder = RunFolder.open(path)
+    if frames is not None:
+        change_length(folder, frames)
     config = read_config(folder, warn)
     refuse_other_settings(folder)
     place = pick_device(device or config.device)
@@ -99,6 +109,19 @@ def resume(path: Path, *, device: str | None = None, env: BatchedEnv | None = No
     with deterministic(config.deterministic):
         train_to_the_end(folder, make_trainer(config, place, env), **how)
     return folder
+
+
+def change_length(folder: RunFolder, frames: int) -> None:
+    """Let a run have so many frames in all from now on."""
+    trained = newest_state(folder.checkpoints).get("frames", 0)
+    if frames < max(trained, 1):
+        raise UsageError(f"--frames is {frames}, but {folder.path} has {trained} frames already; ask for more.")
+    folder.lock()
+    try:
+        record = folder.record()
+        folder.rewrite(record | {"config": record["config"] | {"frames": frames}})
+    finally:
+        folder.unlock()
 
 
 def refuse_other_settings(folder: RunFolder) -> None:
@@ -144,6 +167,8 @@ def train_to_the_end(
             )
             if message:
                 logger.say(message)
+            if trainer.iteration >= config.iterations:
+                logger.say(f"It is finished; `megareward resume {folder.path} --frames N` makes it longer.")
             if tensorboard and not quiet:
                 logger.say(f"Curves: tensorboard --logdir {folder.path}")
             with closing(logger), stop_signals(logger.line.announce) as stop:

@@ -14,6 +14,7 @@ import numpy as np
 from megareward.audit.table import SHOWN, way_text
 from megareward.errors import UsageError
 from megareward.runs.durable import save_file
+from megareward.runs.logs import random_score
 from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
 from megareward.viewer.markup import code, duration, section, table
 from megareward.viewer.runs import Group, Run, differences, group_runs
@@ -30,14 +31,15 @@ def default_place(paths: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([path.resolve() for path in paths])) / "report.html"
 
 
-def write_report(paths: Sequence[Path], out: Path | None = None, random_scores: dict[str, float] | None = None) -> Path:
-    """`random_scores` by game stand in where none is published (mini games)."""
+def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
+    """Where no score of random play is published (mini games), the one kept beside a run stands in."""
     if not paths:
         raise UsageError("Which run? `megareward report RUN...` takes the folders of one run or of several.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("A run is named twice; name each once.")
     out, runs = out or default_place(paths), [Run.read(path) for path in paths]
-    return save_file(out, report(runs, out.parent, random_scores or {}).encode())
+    measured = {run.game: score for run in runs if (score := random_score(run.path)) is not None}
+    return save_file(out, report(runs, out.parent, measured).encode())
 
 
 def report(runs: list[Run], beside: Path, random_scores: dict[str, float]) -> str:

@@ -13,7 +13,7 @@ from megareward.ppo.config import PPOConfig
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
 from megareward.training import run as training_run
-from megareward.training.config import create_run
+from megareward.training.config import create_run, read_config
 from megareward.training.run import resume, start
 from tests.seams.small_runs import (
     EVERY,
@@ -98,6 +98,30 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path):
     resume(tmp_path / "run", **QUIET)
     assert_same(finished, Outcome.of(tmp_path / "run"))
     assert before == {path: path.stat().st_mtime_ns for path in before}
+
+
+def test_a_finished_run_can_be_made_longer_and_its_warmup_stays_as_it_was(tmp_path, capsys):
+    config = small("mega", frames=2 * N * T)
+    start(config, tmp_path / "run", **QUIET)
+    resume(tmp_path / "run", tensorboard=False)
+    assert "It is finished; `megareward resume" in capsys.readouterr().err
+    resume(tmp_path / "run", frames=4 * N * T, **QUIET)
+    rows = RunFolder(tmp_path / "run").rows("metrics.jsonl")
+    assert [row["frames"] for row in rows] == [N * T * i for i in (1, 2, 3, 4)]
+    assert ["loss/policy" in row for row in rows] == [False, True, True, True]  # only the first is warm-up
+    assert read_config(RunFolder(tmp_path / "run"), pytest.fail) == small("mega", frames=4 * N * T)
+    with pytest.raises(UsageError, match=f"--frames is 7, but .* has {4 * N * T} frames already; ask for more"):
+        resume(tmp_path / "run", frames=7, **QUIET)
+
+
+def test_a_run_that_is_being_trained_is_not_made_longer_beside_it(tmp_path):
+    folder = create_run(tmp_path / "run", small("extrinsic"), {})
+    other = RunFolder(folder.path)
+    other.lock()
+    with pytest.raises(UsageError, match="Another process is working"):
+        resume(folder.path, frames=10**6, **QUIET)
+    other.unlock()
+    assert read_config(folder, pytest.fail) == small("extrinsic")
 
 
 def test_a_damaged_newest_checkpoint_costs_one_interval_and_nothing_else(tmp_path, capsys):

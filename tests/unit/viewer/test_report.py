@@ -12,6 +12,7 @@ import pytest
 from megareward.analysis.published import published_score
 from megareward.errors import RunError, UsageError
 from megareward.runs.folder import RunFolder
+from megareward.runs.logs import save_random_score
 from megareward.training.config import TrainConfig, create_run
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
@@ -103,10 +104,15 @@ def test_seeds_are_one_line_and_other_settings_are_another(tmp_path):
     assert "What differs" in text
 
 
-def test_a_mini_game_takes_the_random_score_it_is_given(tmp_path):
+def test_a_mini_game_takes_the_random_score_that_is_kept_beside_the_run(tmp_path):
     run = logged(tmp_path / "run", game="mini-pong")
     assert "random" not in re.sub("<style>.*?</style>", "", read(write_report([run]))[0]).split("Case study")[0]
-    assert "random −3.14" in read(write_report([run], random_scores={"mini-pong": -3.14}))[0]
+    save_random_score(run, -3.14, games=50)
+    assert "random −3.14" in read(write_report([run]))[0]
+    assert "random −3.14" in read(write_report([run, logged(tmp_path / "other", game="mini-pong", seed=1)]))[0]
+    (run / "random-play.json").write_text('{"score": null}')
+    with pytest.raises(UsageError, match=r"random-play\.json has the score None; remove it"):
+        write_report([run])
 
 
 def test_the_audit_is_shown_if_there_is_one(tmp_path):
