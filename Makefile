@@ -9,12 +9,13 @@ CPU ?=
 INDEX := $(if $(CPU),--extra-index-url https://download.pytorch.org/whl/cpu)
 SIZE := $(if $(CPU),about 1.3 GB,about 5.6 GB on Linux with torch's CUDA libraries or 1.3 GB without them (make play CPU=1))
 
-.PHONY: help play test check lint format setup lock clean
+.PHONY: help play test check lint docs format setup lock clean
 
 help:
 	@echo "make play    train an agent on a mini game and show its score (CPU, a few minutes); CPU=1: a small install"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types and the fast tests"
+	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make lock    pin the newest versions of everything (then run make test)"
 
@@ -31,6 +32,16 @@ lint: $(READY)
 
 check: lint
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not learning and not slow"
+
+# Pages are made from docs/ and from docstrings, which are read and not imported: no torch is needed here.
+docs: build/docs/.ready
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict
+	@echo "Open build/site/index.html."
+
+build/docs/.ready: requirements-docs.lock
+	$(PYTHON) -m venv build/docs
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -33,6 +33,7 @@ Agents that learn to play by seeking control.
   bench WHAT       measure speed: emulator, train, growth, control, wrapper
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
+eval "$(megareward --completion)" completes commands, methods, games and runs in bash (in zsh after bashcompinit).
 """
 
 COMMANDS = {
@@ -71,6 +72,11 @@ def main(words: list[str] | None = None) -> int:
         import megareward
 
         print(megareward.__version__)
+        return 0
+    if words[0] == "--completion":
+        from megareward.cli.completion import script
+
+        print(script(list(COMMANDS)))
         return 0
     waiting.quiet = "--quiet" in words
     try:

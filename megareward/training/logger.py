@@ -10,6 +10,7 @@ from megareward.runs.durable import no_links
 from megareward.runs.folder import RunFolder
 from megareward.training.line import Now, ProgressLine
 from megareward.training.score_book import Episode
+from megareward.training.tracking import Tracker, WandbRun
 from megareward.waiting import waiting
 
 
@@ -25,12 +26,15 @@ class Logger:
         tensorboard: bool,
         quiet: bool,
         now: Callable[[], Now] | None = None,
+        track: Tracker = "none",
     ) -> None:
-        """`now`: where the run is, also within a rollout; without it the line moves with `log` alone."""
+        """`now`: where the run is, also within a rollout; without it the line moves with `log` alone. `track`: who else
+        gets the metrics."""
         self.folder, self.frames = folder, frames
         self.metrics: TextIO = open(folder.path / "metrics.jsonl", "a", opener=no_links)  # noqa: SIM115 - closed in `close`
         self.scores: TextIO = open(folder.path / "scores.jsonl", "a", opener=no_links)  # noqa: SIM115
         self.board = _tensorboard(folder, frames) if tensorboard else None
+        self.tracker = WandbRun(folder) if track == "wandb" else None
         self.line = ProgressLine(now or (lambda: Now(self.frames)), total, quiet=quiet)
 
     def log(self, frames: int, metrics: dict[str, float], episodes: list[Episode], score: float | None) -> None:
@@ -46,6 +50,8 @@ class Logger:
         if self.board is not None:
             for name, value in row.items():
                 self.board.add_scalar(name, value, frames)
+        if self.tracker is not None:
+            self.tracker.log(row)
         self.line.learnt(score, metrics)
 
     def say(self, text: str) -> None:
@@ -57,6 +63,8 @@ class Logger:
         self.scores.close()
         if self.board is not None:
             self.board.close()
+        if self.tracker is not None:
+            self.tracker.close()
 
 
 def _tensorboard(folder: RunFolder, frames: int) -> Any:

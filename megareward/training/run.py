@@ -25,7 +25,7 @@ from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.banner import banner
 from megareward.training.config import TrainConfig, create_run, read_config
-from megareward.training.evaluate import newest_tensors, other_settings
+from megareward.training.evaluate import evaluate_run, newest_tensors, other_settings, save_evaluation
 from megareward.training.finite import NotFiniteError
 from megareward.training.line import Now
 from megareward.training.logger import Logger
@@ -33,6 +33,7 @@ from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.parts import make_game
 from megareward.training.saving import restore, state_of, tensors_of
+from megareward.training.tracking import Tracker
 from megareward.waiting import waiting
 
 START = "start.safetensors"
@@ -145,8 +146,15 @@ def train_to_the_end(
     minutes: float | None = None,
     tensorboard: bool = True,
     quiet: bool = False,
+    track: Tracker = "none",
+    eval_every: int = 0,
+    eval_episodes: int = 10,
 ) -> None:
     """Train until the frames are done, the minutes are over, or the user stops it. The folder always resumes.
+
+    minutes: stop after so long.
+    tensorboard, track: where metrics go, beside metrics.jsonl. quiet: say nothing.
+    eval_every: play `eval_episodes` whole games every so many frames; 0: never.
 
     A signal ends the run with the rollout. One that takes longer than `PATIENCE` seconds is dropped; on a machine so
     slow every rollout is saved, so nothing else is lost.
@@ -163,7 +171,13 @@ def train_to_the_end(
                 message = _restore(trainer, folder)
             folder.note_process(trainer.frames, provenance(trainer.device))
             logger = Logger(
-                folder, trainer.frames, config.frames, tensorboard=tensorboard, quiet=quiet, now=partial(now, trainer)
+                folder,
+                trainer.frames,
+                config.frames,
+                tensorboard=tensorboard,
+                quiet=quiet,
+                now=partial(now, trainer),
+                track=track,
             )
             if message:
                 logger.say(message)
@@ -190,10 +204,14 @@ def train_to_the_end(
                     out_of_time = minutes is not None and now_is - begun > 60 * minutes
                     done = trainer.iteration == config.iterations
                     due = now_is - saved_at >= 60 * config.checkpoint_minutes or now_is - begun_at > PATIENCE
-                    if done or stop.names or out_of_time or due:
+                    evaluates = eval_every > 0 and crossed(trainer, eval_every) and not stop.names
+                    if done or stop.names or out_of_time or due or evaluates:
                         with not_finite_explained(trainer, folder):
                             _save(trainer, folder)
                         saved_at, saved_iteration = time.monotonic(), trainer.iteration
+                    if evaluates:
+                        trainer.doing = "is evaluated"
+                        logger.say(evaluation(folder, eval_episodes, trainer.device, stop))
                     if stop.names or out_of_time:
                         why = f"Stopped by {stop.names[0]}" if stop.names else f"Stopped after {minutes:g} minutes"
                         logger.say(farewell(trainer, folder, why))
@@ -264,6 +282,26 @@ def full_disk_explained(path: Path) -> Iterator[None]:
                 "from the last checkpoint."
             ) from why
         raise
+
+
+def crossed(trainer: Trainer, every: int) -> bool:
+    """Whether the last iteration went past a multiple of so many frames."""
+    return trainer.frames // every > (trainer.frames - trainer.config.frames_per_iteration) // every
+
+
+def evaluation(folder: RunFolder, episodes: int, device: torch.device, stop: "Stop") -> str:
+    """Play with the checkpoint that was just saved. Training never sees these games. Returns what came out."""
+
+    def give_way(_done: int, _of: int) -> None:
+        if stop.names:
+            raise DroppedError
+
+    try:
+        result = evaluate_run(folder.path, episodes, device=device, warn=warn, progress=give_way)
+    except DroppedError:
+        return "The evaluation was given up."
+    save_evaluation(result, folder.path / "eval.jsonl")
+    return f"{result.mean:.4g} +- {result.standard_error:.2g} in {episodes} games after {count(result.frames)} frames."
 
 
 def now(trainer: Trainer) -> Now:

@@ -161,3 +161,12 @@ def test_no_line_is_logged_before_there_is_a_checkpoint_to_go_back_to(tmp_path):
         start(config, tmp_path / "run", env=Watched(env_of(config), stop_at(2 * T, "power cut")), **QUIET)
     assert [path.name for path in list_checkpoints(tmp_path / "run" / "checkpoints")] == [f"{0:012d}"]
     assert len(RunFolder(tmp_path / "run").rows("metrics.jsonl")) == 2
+
+
+@pytest.mark.parametrize("method", ["mega", "extrinsic"])
+def test_evaluations_during_training_change_nothing_that_is_learnt(method, tmp_path):
+    config = small(method)
+    start(config, tmp_path / "run", eval_every=2 * N * T, eval_episodes=3, **QUIET)
+    assert_same(whole(config)[0], Outcome.of(tmp_path / "run"))
+    rows = RunFolder(tmp_path / "run").rows("eval.jsonl")
+    assert [(row["frames"], len(row["scores"])) for row in rows] == [(2 * N * T, 3), (4 * N * T, 3)]

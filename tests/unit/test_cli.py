@@ -595,3 +595,25 @@ def test_a_run_is_recorded_and_tabulated(capsys):
 def test_a_run_without_a_finished_game_is_not_recorded(capsys):
     trained("run")
     assert "has not finished a single game" in refused(["results", "add", "run"], capsys)
+
+
+# Completion ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("megareward exp", ["experiment"]),
+        ("megareward train mega-", ["mega-count"]),
+        ("megareward train rnd --game mini-d", ["mini-demon"]),
+        ("megareward train rnd --game space_", ["space_invaders"]),
+        ("megareward experiment dea", ["death"]),
+    ],
+)
+def test_bash_completes(line, found, capsys):
+    assert main(["--completion"]) == 0
+    words = line.split()
+    ask = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _megareward; echo ${{COMPREPLY[@]}}"
+    script = capsys.readouterr().out + "\n" + ask
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == found
