@@ -11,7 +11,7 @@ MENU: dict[str, list[str]] = {
     "Start": ["index.md", "quickstart.md", "tutorial.md", "faq.md"],
     "Use": ["games.md", "viewer.md", "audit.md", "own-code.md", "reference.md"],
     "Methods": ["methods.md", "methods/*", "with-the-score.md", "objects.md"],
-    "Evidence": ["results.md", "benchmark.md", "performance.md", "glossary.md"],
+    "Evidence": ["what-holds.md", "results.md", "benchmark.md", "performance.md", "glossary.md"],
     "Inside": ["paper.md", "architecture.md", "contributing.md", "changelog.md", "releasing.md"],
 }
 """Pages in their order; those that are not there are left out, those that nobody put here come last."""
@@ -80,6 +80,19 @@ def menu(pages: list[str]) -> list[dict[str, Any]]:
     return [*found, {"More": left}] if left else found
 
 
+def with_lists(text: str) -> str:
+    """A list may follow its paragraph at once, as on GitHub; mkdocs wants an empty line between the two."""
+    lines, in_code = list[str](), False
+    for line in text.split("\n"):
+        in_code ^= line.startswith("```")
+        before = lines[-1] if lines else ""
+        begins = re.match(r"([-*]|\d+\.) ", line) and before and not re.match(r"([-*]|\d+\.) |\s", before)
+        if begins and not in_code:
+            lines.append("")
+        lines.append(line)
+    return "\n".join(lines)
+
+
 # What mkdocs calls ----------------------------------------------------------------------------------------------------
 
 
@@ -99,4 +112,4 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_more: Any) -> str:
-    return into_the_site(markdown)
+    return with_lists(into_the_site(markdown))

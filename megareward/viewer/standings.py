@@ -9,10 +9,7 @@ from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import last_mean, last_scores, standard_error
 from megareward.viewer.charts import Level, line_chart, number, standing
 from megareward.viewer.markup import section, table
-from megareward.viewer.runs import Group, interval_text, score_line
-
-FEWEST_GAMES = 10
-"""From which an interval is computed."""
+from megareward.viewer.runs import FEWEST, Group, interval_text, score_line
 
 
 def game_section(game: str, groups: list[Group], random_scores: dict[str, float]) -> str:
@@ -84,7 +81,7 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
 def _games_interval(group: Group) -> tuple[float, float]:
     """Of a single seed: 95% interval of the mean over its last games; NaN if they are too few to know."""
     episodes = next(run.episodes for run in group.runs if run.episodes)
-    if len(episodes) < FEWEST_GAMES:
+    if len(episodes) < FEWEST:
         return float("nan"), float("nan")
     error = 1.96 * standard_error(last_scores(episodes))
     return last_mean(episodes) - error, last_mean(episodes) + error

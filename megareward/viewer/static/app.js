@@ -2,7 +2,7 @@
 const STEPS_PER_SECOND = 15; // what 60 Atari frames a second are at one decision in four
 const state = { t: 0, playing: false, debt: 0, last: 0, hover: null, pinned: null, numbers: true };
 const panels = [];
-const TOUCHED = matchMedia("(hover: none)").matches;
+const TOUCHED = matchMedia("(pointer: coarse)").matches;
 const TILES = {
   step: "agent decisions since the recording began",
   game: "number of the game",

@@ -276,7 +276,7 @@ def test_without_an_address_it_opens_where_most_happens_and_plays(browser, tmp_p
 
 
 def test_on_a_phone_nobody_is_asked_for_keys(browser, page):
-    browser.send("Emulation.setEmulatedMedia", features=[{"name": "hover", "value": "none"}])
+    browser.send("Emulation.setEmulatedMedia", features=[{"name": "pointer", "value": "coarse"}])
     try:
         for phone in shown(browser, page, width=360, height=740, phone=True):
             phone.wait("document.getElementById('picked').textContent.startsWith('Tap a cell')")
