@@ -22,6 +22,8 @@ class RunOptions:
     track: Tracker = "none"
     """wandb: metrics go to Weights & Biases, too (pip install 'megareward[wandb]'; WANDB_MODE=offline: into the run's
     folder)."""
+    live: bool = False
+    """Serve a page about the run while it trains, for this machine only: its curves and its newest game."""
     eval_every: Count = 0
     """Play whole games with the newest policy every so many frames, such as 1M, and append their scores to eval.jsonl;
     0: never."""

@@ -2,6 +2,7 @@
 
 import webbrowser
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -32,11 +33,20 @@ class WatchArgs(PlayOptions):
     """Length of the clips; 15 steps are a second."""
     open: bool = False
     """Open the page in the browser."""
+    live: bool = False
+    """Serve a page about a run that is training, for this machine only: its curves and its newest game."""
+    port: int = 0
+    """Of --live. 0: any that is free."""
 
 
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
     load_torch()
+    if args.live:
+        from megareward.viewer.live import run_server
+
+        run_server(args.run, args.port, say=partial(print, flush=True))
+        return 0
 
     from megareward.viewer.figure import best_moment
     from megareward.viewer.report import PAGE

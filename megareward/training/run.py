@@ -2,6 +2,8 @@
 
 import hashlib
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -147,6 +149,7 @@ def train_to_the_end(
     tensorboard: bool = True,
     quiet: bool = False,
     track: Tracker = "none",
+    live: bool = False,
     eval_every: int = 0,
     eval_episodes: int = 10,
 ) -> None:
@@ -154,6 +157,7 @@ def train_to_the_end(
 
     minutes: stop after so long.
     tensorboard, track: where metrics go, beside metrics.jsonl. quiet: say nothing.
+    live: serve a page about the run meanwhile, from a process of its own.
     eval_every: play `eval_episodes` whole games every so many frames; 0: never.
 
     A signal ends the run with the rollout. One that takes longer than `PATIENCE` seconds is dropped; on a machine so
@@ -185,7 +189,7 @@ def train_to_the_end(
                 logger.say(f"It is finished; `megareward resume {folder.path} --frames N` makes it longer.")
             if tensorboard and not quiet:
                 logger.say(f"Curves: tensorboard --logdir {folder.path}")
-            with closing(logger), stop_signals(logger.line.announce) as stop:
+            with closing(logger), live_page(folder, live), stop_signals(logger.line.announce) as stop:
                 saved_at, saved_iteration, warned = time.monotonic(), trainer.iteration, ""
                 while trainer.iteration < config.iterations:
                     begun_at = time.monotonic()
@@ -282,6 +286,21 @@ def full_disk_explained(path: Path) -> Iterator[None]:
                 "from the last checkpoint."
             ) from why
         raise
+
+
+@contextmanager
+def live_page(folder: RunFolder, wanted: bool) -> Iterator[None]:
+    """`megareward watch RUN --live` beside the run, in a session of its own: Ctrl-C is for the run alone."""
+    if not wanted:
+        yield
+        return
+    words = [sys.executable, "-m", "megareward.cli", "watch", str(folder.path), "--live"]
+    server = subprocess.Popen(words, start_new_session=True, stdin=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def crossed(trainer: Trainer, every: int) -> bool:

@@ -276,12 +276,12 @@ def test_without_an_address_it_opens_where_most_happens_and_plays(browser, tmp_p
 
 
 def test_on_a_phone_nobody_is_asked_for_keys(browser, page):
-    browser.send("Emulation.setEmulatedMedia", features=[{"name": "pointer", "value": "coarse"}])
+    browser.send("Emulation.setTouchEmulationEnabled", enabled=True)
     try:
         for phone in shown(browser, page, width=360, height=740, phone=True):
             phone.wait("document.getElementById('picked').textContent.startsWith('Tap a cell')")
     finally:
-        browser.send("Emulation.setEmulatedMedia", features=[])
+        browser.send("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
 def test_pointing_at_a_lane_tells_its_numbers_there(opened):
