@@ -3,9 +3,11 @@
 import http.client
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 
@@ -70,11 +72,12 @@ def test_a_checkpoint_that_cannot_be_shown_is_told(served):
 def test_the_command_says_where_it_is_and_ends_with_ctrl_c(served):
     run, _, _ = served
     words = [sys.executable, "-m", "megareward.cli", "watch", str(run), "--live"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # also where the tests run in the background
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, preexec_fn=heeds)
     line = process.stdout.readline()
     port = int(re.search(r"http://127\.0\.0\.1:(\d+)", line)[1])
     assert get(("127.0.0.1", port), "/state.json")[0] == 200
-    process.send_signal(2)
+    process.send_signal(signal.SIGINT)
     assert process.wait(timeout=60) == 130
 
 
