@@ -35,7 +35,7 @@ from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.parts import make_game
 from megareward.training.saving import restore, state_of, tensors_of
-from megareward.training.tracking import Tracker
+from megareward.training.tracking import Tracker, check_tracker
 from megareward.waiting import waiting
 
 START = "start.safetensors"
@@ -59,6 +59,7 @@ def start(
     """A new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the first
     free of out-2, out-3, ... is taken. `how`: see `train_to_the_end`."""
     device = pick_device(config.device)
+    check_tracker(how.get("track", "none"))
     if not how.get("quiet"):
         warn(banner(config, device))
     with deterministic(config.deterministic):

@@ -1,5 +1,6 @@
 """Metrics to a tracker on the network, beside the files that every run writes."""
 
+import importlib.util
 import uuid
 from typing import Any, Literal
 
@@ -13,14 +14,19 @@ IDENTITY = "wandb-id.txt"
 """In a run's folder: which run of the tracker is its own."""
 
 
+def check_tracker(track: Tracker) -> None:
+    """Refuse one that is not installed."""
+    if track == "wandb" and importlib.util.find_spec("wandb") is None:
+        raise UsageError("--track wandb needs the package wandb: pip install 'megareward[wandb]'.")
+
+
 class WandbRun:
     """One run of Weights & Biases. A resumed run goes on in the same one; WANDB_MODE=offline needs no network."""
 
     def __init__(self, folder: RunFolder) -> None:
-        try:
-            import wandb
-        except ImportError:
-            raise UsageError("--track wandb needs the package wandb: pip install 'megareward[wandb]'.") from None
+        check_tracker("wandb")
+        import wandb
+
         kept = folder.path / IDENTITY
         if not kept.exists():
             save_file(kept, uuid.uuid4().hex[:12].encode())

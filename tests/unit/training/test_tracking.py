@@ -14,7 +14,8 @@ from tests.seams.small_runs import QUIET, N, T, small
 def test_every_iteration_reaches_the_tracker_and_a_resumed_run_goes_on_in_the_same_one(tmp_path, monkeypatch):
     begun, rows, finished = [], [], []
     run = SimpleNamespace(log=lambda row, step: rows.append((step, row)), finish=lambda: finished.append(True))
-    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=lambda **words: begun.append(words) or run))
+    package = SimpleNamespace(init=lambda **words: begun.append(words) or run, __spec__=True)
+    monkeypatch.setitem(sys.modules, "wandb", package)
     start(small("rnd"), tmp_path / "run", track="wandb", minutes=1e-9, **QUIET)
     resume(tmp_path / "run", track="wandb", **QUIET)
     assert [step for step, _ in rows] == [N * T * i for i in (1, 2, 3, 4)]
@@ -25,9 +26,10 @@ def test_every_iteration_reaches_the_tracker_and_a_resumed_run_goes_on_in_the_sa
 
 
 def test_without_the_package_the_remedy_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'megareward\[wandb\]'"):
         start(small("rnd"), tmp_path / "run", track="wandb", **QUIET)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.skipif(
