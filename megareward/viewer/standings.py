@@ -70,12 +70,10 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
         )
         ours.append((group.name, float(scores.mean())))
     picture = standing(ours, list(others.items()), label="Our scores and those of others on one axis") if others else ""
-    caption = (
-        "Score: mean of the last 50 games of training. Evaluation: mean of the games of `megareward eval`. Below, all "
-        "on one axis: diamonds are these runs, ticks are others."
+    caption = "Score: mean of the last 50 games of training. Evaluation: mean of the games of megareward eval." + (
+        " Below, all on one axis: diamonds are these runs, ticks are others." if picture else ""
     )
-    words = f'<p class="faint">{html.escape(caption)}</p>'
-    return table(head, rows) + (words + picture if picture else words) + _sources(groups, others)
+    return table(head, rows) + f'<p class="faint">{caption}</p>' + picture + _sources(groups, others)
 
 
 def _games_interval(group: Group) -> tuple[float, float]:

@@ -289,6 +289,13 @@ def test_training_leaves_a_folder_under_runs_and_says_what_came_out(capsys):
     assert "96 of 96 frames" in err
 
 
+def test_a_run_says_what_it_is_and_how_to_see_its_curves(capsys):
+    assert main(["train", "extrinsic", *TINY, "--out", "run"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("extrinsic on ")
+    assert "Curves: tensorboard --logdir run\n" in err
+
+
 def test_a_short_run_has_a_short_warmup_unless_it_is_asked_for():
     words = ["train", "rnd", "--game", "mini-pong", "--frames", "12k", "--quiet", "--no-tensorboard"]
     assert main([*words, "--out", "short"]) == 0
