@@ -64,6 +64,7 @@ function drawLanes(t) {
     ctx.textAlign = "right", ctx.fillStyle = faint; // the scale: its highest and its lowest value
     ctx.fillText(signed(+high.toPrecision(3)), width - 2, i * each + 12);
     if (low < 0) ctx.fillText(signed(+low.toPrecision(3)), width - 2, bottom);
+    ctx.textAlign = "left";
   });
   if (view.hover !== null) drawHover(ctx, width, height, each);
   drawBegins(ctx, from, to, width, height, faint);
