@@ -51,7 +51,7 @@ class Typed:
 
 
 def type_in(words: list[str], folder: Path, ctrl_c_at: float | None = None, limit: float = 900.0) -> Typed:
-    """Run `megareward words` on a terminal of 100 columns; `ctrl_c_at`: seconds until Ctrl-C is typed."""
+    """Run `megareward words` on a terminal of 100 columns; `ctrl_c_at`: seconds of training until Ctrl-C is typed."""
     master, slave = pty.openpty()
     environment = os.environ | {"COLUMNS": "100", "LINES": "40", "TERM": "xterm"}
     process = subprocess.Popen(
@@ -65,12 +65,15 @@ def type_in(words: list[str], folder: Path, ctrl_c_at: float | None = None, limi
     )
     os.close(slave)
     begun = last = time.monotonic()
-    first, silence, stopped_at = None, 0.0, None
+    first, silence, training_since, stopped_at = None, 0.0, None, None
     shown = bytearray()
     while process.poll() is None or select.select([master], [], [], 0)[0]:
         ready = select.select([master], [], [], 0.05)[0]
         now = time.monotonic()
-        if ctrl_c_at is not None and stopped_at is None and now - begun > ctrl_c_at:
+        if training_since is None and b" frames  " in shown:  # the line that moves, not the banner
+            training_since = now
+        in_time = training_since is not None and ctrl_c_at is not None and now - training_since > ctrl_c_at
+        if in_time and stopped_at is None:
             stopped_at = now
             os.killpg(process.pid, signal.SIGINT)
         if now - begun > limit:
@@ -110,7 +113,7 @@ def first_hour(folder: Path, short: bool) -> Iterator[tuple[Typed, int]]:
     yield typed(f"audit runs/mini-pong-mega-s0 {audit}")
     yield typed("watch runs/mini-pong-mega-s0 --audited")
     yield typed("report runs/mini-pong-mega-s0")
-    yield typed(f"train mega --game breakout {small}", 130, ctrl_c_at=8.0 if short else 100.0)
+    yield typed(f"train mega --game breakout {small}", 130, ctrl_c_at=3.0 if short else 90.0)
     yield typed(f"resume runs/breakout-mega-s0 --minutes {0.05 if short else 1}")
     if not short:
         yield typed(f"eval runs/breakout-mega-s0 --episodes {games}")

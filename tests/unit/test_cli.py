@@ -290,7 +290,7 @@ def test_training_leaves_a_folder_under_runs_and_says_what_came_out(capsys):
 
 
 def test_a_run_says_what_it_is_and_how_to_see_its_curves(capsys):
-    assert main(["train", "extrinsic", *TINY, "--out", "run"]) == 0
+    assert main(["train", "extrinsic", "--preset", "debug", "--device", "cpu", "--out", "run"]) == 0
     err = capsys.readouterr().err
     assert err.startswith("extrinsic on ")
     assert "Curves: tensorboard --logdir run\n" in err
