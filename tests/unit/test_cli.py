@@ -611,10 +611,10 @@ def test_a_run_without_a_finished_game_is_not_recorded(capsys):
     ("line", "found"),
     [
         ("megareward exp", ["experiment"]),
-        ("megareward train mega-", ["mega-count"]),
+        ("megareward train mega-c", ["mega-count"]),
         ("megareward train rnd --game mini-d", ["mini-demon"]),
         ("megareward train rnd --game space_", ["space_invaders"]),
-        ("megareward experiment dea", ["death"]),
+        ("megareward experiment death-at", ["death-atari"]),
     ],
 )
 def test_bash_completes(line, found, capsys):
