@@ -613,7 +613,7 @@ def test_a_run_without_a_finished_game_is_not_recorded(capsys):
         ("megareward exp", ["experiment"]),
         ("megareward train mega-c", ["mega-count"]),
         ("megareward train rnd --game mini-d", ["mini-demon"]),
-        ("megareward train rnd --game space_", ["space_invaders"]),
+        ("megareward train rnd --game space_inv", ["space_invaders"]),
         ("megareward experiment death-at", ["death-atari"]),
     ],
 )
