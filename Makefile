@@ -4,16 +4,21 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
+# CPU=1: torch without its CUDA libraries, for machines without an NVIDIA GPU.
+CPU ?=
+INDEX := $(if $(CPU),--extra-index-url https://download.pytorch.org/whl/cpu)
+SIZE := $(if $(CPU),about 1.3 GB,about 5.6 GB on Linux with torch's CUDA libraries or 1.3 GB without them (make play CPU=1))
 
 # requirements.hashed.lock installs only files of PyPI whose hashes it lists: make setup LOCK=requirements.hashed.lock
 LOCK ?= requirements.lock
 
-.PHONY: help play test check lint format setup lock vulnerabilities clean
+.PHONY: help play test check lint docs format setup lock vulnerabilities clean
 
 help:
-	@echo "make play    train an agent on a mini game and show its score (CPU, a few minutes)"
+	@echo "make play    train an agent on a mini game and show its score (CPU, a few minutes); CPU=1: a small install"
 	@echo "make test    all tests"
 	@echo "make check   format, lint, types and the fast tests"
+	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make format  format and fix what can be fixed"
 	@echo "make lock    pin the newest versions of everything (then run make test)"
 	@echo "make vulnerabilities  look the pinned versions up among those that are known to be vulnerable"
@@ -32,6 +37,16 @@ lint: $(READY)
 check: lint
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) -m "not learning and not slow"
 
+# Pages are made from docs/ and from docstrings, which are read and not imported: no torch is needed here.
+docs: build/docs/.ready
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build --strict
+	@echo "Open build/site/index.html."
+
+build/docs/.ready: requirements-docs.lock
+	$(PYTHON) -m venv build/docs
+	build/docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
+
 format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -41,8 +56,9 @@ setup: $(READY)
 # Installed once, and again when the lock or the package's own metadata changes.
 $(READY): $(LOCK) pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 14) else f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")'
+	@echo "Installing Python packages into $(VENV), once: $(SIZE). Nothing outside this folder is changed."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(LOCK)
+	$(BIN)/python -m pip install --disable-pip-version-check $(INDEX) -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 

@@ -13,8 +13,13 @@ class RunError(RuntimeError):
     """Something failed while working. The command line exits with status 1."""
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM instead of Ctrl-C. The command line exits with status 143 instead of 130."""
+class StoppedError(KeyboardInterrupt):
+    """A signal has ended the work. The command line exits with 128 + its number: 130 after Ctrl-C, 143 after SIGTERM,
+    129 after SIGHUP."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ from megareward.errors import RunError, UsageError, warn
 from megareward.training.config import TrainConfig, to_dict
 from megareward.training.evaluate import Player
 from megareward.types import Tensor
+from megareward.waiting import waiting
 
 Progress = Callable[[int, int], None]
 """Hears how many steps of how many are done."""
@@ -101,7 +102,8 @@ def find_truth(
         raise UsageError(f"{config.game} cannot be branched, so nobody knows what is controlled in it; audit another.")
     finder = finders[config.game_row.branching]
     agent = learnt if plan.policy == "trained" else None
-    player = Player(config, agent, plan.episodes, plan.seed, torch.device("cpu"), tracks=False)
+    with waiting("Starting the games"):
+        player = Player(config, agent, plan.episodes, plan.seed, torch.device("cpu"), tracks=False)
     names, episodes = finder(config, plan, player, processes or os.cpu_count() or 1, progress)
     episodes = [episode for episode in episodes if len(episode.actions)]
     if not episodes:
@@ -148,15 +150,16 @@ def _atari_truth(
     assert isinstance(config.env, AtariConfig)
     names = player.env.action_names
     try:
-        step = player.begin()
-        frames, over, actions = [clean_frames(player.env, step)], [step.episode_over], []
-        for _ in range(plan.frames):
-            step = player.step()
-            actions.append(player.actions.clone())
-            frames.append(clean_frames(player.env, step))
-            over.append(step.episode_over)
-            if torch.stack(over).any(0).all():
-                break
+        with waiting("Playing the episodes"):
+            step = player.begin()
+            frames, over, actions = [clean_frames(player.env, step)], [step.episode_over], []
+            for _ in range(plan.frames):
+                step = player.step()
+                actions.append(player.actions.clone())
+                frames.append(clean_frames(player.env, step))
+                over.append(step.episode_over)
+                if torch.stack(over).any(0).all():
+                    break
     finally:
         player.env.close()
     seeds = np.random.SeedSequence(plan.seed).generate_state(plan.episodes) >> 1  # as `Atari.reset` spreads them

@@ -26,6 +26,7 @@ from megareward.state import part
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
 from megareward.training.parts import make_game
+from megareward.waiting import waiting
 
 
 def audit_run(
@@ -65,14 +66,17 @@ def audit_run(
         warn(f"{run} was trained with sticky actions ({config.env.sticky:g}); the audit plays without them.")
     begun = time.monotonic()
     plan = Plan(policy, episodes, frames, lags, seed)
-    learnt, trained_frames = newest_tensors(folder, warn)
-    models = load_models(config, learnt, device, run)
+    with waiting("Reading the run"):
+        learnt, trained_frames = newest_tensors(folder, warn)
+        models = load_models(config, learnt, device, run)
     cache = cache or run.absolute().parent / "audit-truth"
     truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
     found = time.monotonic()
-    seen = as_seen(truth, config.noise)
-    latent, maps = config.control.latent, learnt_maps(models, seen)
-    scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
+    seen, latent = as_seen(truth, config.noise), config.control.latent
+    with waiting("Making and scoring the maps"):
+        maps = learnt_maps(models, seen)
+        scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
+        of_controls = {name: in_short(row) for name, row in controls(models, truth, seen=seen).items()}
     return {
         "run": run.absolute().name,
         "game": config.game,
@@ -84,7 +88,7 @@ def audit_run(
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
         "scores": as_dict(scores) | other_scores(truth, maps, latent),
-        "controls": {name: in_short(row) for name, row in controls(models, truth, seen=seen).items()},
+        "controls": of_controls,
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
         "env": truth.about["env"],

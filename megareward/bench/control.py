@@ -264,7 +264,8 @@ def bench_control(
         best = min(timed, key=lambda r: r["us_per_transition"])
         result["profile"] = profile(VARIANTS[best["variant"]], best["batch"], device)
         print(result["profile"])
-        everything = [r for r in timed if not (VARIANTS[r["variant"]].attended or VARIANTS[r["variant"]].default)]
+        every_pair = {v.name for v in VARIANTS.values() if not (v.attended or v.mixture or v.local)}
+        everything = [r for r in timed if r["variant"] in every_pair]
         best_of_all_pairs = min(everything, key=lambda r: r["us_per_transition"], default=best)
         if best_of_all_pairs is not best:
             variant = VARIANTS[best_of_all_pairs["variant"]]

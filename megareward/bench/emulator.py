@@ -9,6 +9,7 @@ from megareward.envs.games import find_game
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
 from megareward.runs.provenance import provenance
+from megareward.waiting import waiting
 
 
 def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:
@@ -62,7 +63,8 @@ def sweep_emulator(
         for config in options:
             env = make_env(game, N, config, hide_score=False, device=device, in_groups=True)
             try:
-                speed = emulator_speed(env, seconds)
+                with waiting(f"Measuring {N} environments", 1.2 * seconds):
+                    speed = emulator_speed(env, seconds)
             finally:
                 env.close()
             yield {

@@ -9,7 +9,8 @@ import os
 import sys
 import traceback
 
-from megareward.errors import RunError, TerminatedError, UsageError, suggestion
+from megareward import waiting
+from megareward.errors import RunError, StoppedError, UsageError, suggestion
 from megareward.experiments.parent import PARENT, end_with
 
 USAGE = """usage: megareward COMMAND ...
@@ -37,6 +38,7 @@ Agents that learn to play by seeking control.
   bench WHAT       measure speed: emulator, train, growth, control, wrapper
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
+eval "$(megareward --completion)" completes commands, methods, games and runs in bash (in zsh after bashcompinit).
 """
 
 COMMANDS = {
@@ -64,7 +66,8 @@ COMMANDS = {
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: Ctrl-C. 143: SIGTERM."""
+    """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: Ctrl-C. 143: SIGTERM.
+    129: SIGHUP."""
     words = list(sys.argv[1:] if words is None else words)
     # Before torch is loaded: its threads sleep while they wait. Spinning, they slow small networks down tenfold as
     # soon as anything else wants the cores.
@@ -81,13 +84,19 @@ def main(words: list[str] | None = None) -> int:
 
         print(megareward.__version__)
         return 0
+    if words[0] == "--completion":
+        from megareward.cli.completion import script
+
+        print(script(list(COMMANDS)))
+        return 0
+    waiting.quiet = "--quiet" in words
     try:
         if words[0] not in COMMANDS:
             raise UsageError(f"There is no command '{words[0]}'.{suggestion(words[0], COMMANDS)} See --help.")
         status: int = importlib.import_module(COMMANDS[words[0]]).command(words[1:])
         return status
     except KeyboardInterrupt as stopped:
-        return 143 if isinstance(stopped, TerminatedError) else 130
+        return stopped.status if isinstance(stopped, StoppedError) else 130
     except BrokenPipeError:
         return 1
     except Exception as failure:  # the last line of defence: a sentence for the user, the traceback on request

@@ -7,7 +7,7 @@ from typing import Literal
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Device, load_torch, parse
 from megareward.errors import UsageError, warn
 from megareward.progress import Bar
 from megareward.runs.durable import save_file
@@ -53,6 +53,8 @@ def command(words: list[str]) -> int:
         raise UsageError(f"--maps is {args.maps[0]}, but of which game? Add --game GAME.")
     if args.maps and args.policy == "trained":
         raise UsageError("--maps are scored on random play, which is the same for all; leave --policy trained out.")
+    load_torch()
+
     from megareward.audit.outside import audit_maps
     from megareward.audit.record import Plan
     from megareward.audit.run_audit import audit_run, save_audit

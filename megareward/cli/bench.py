@@ -9,7 +9,7 @@ from typing import Any, Literal
 import tyro
 
 from megareward.bench.settings import bench_config
-from megareward.cli.parsing import Device, option, parse
+from megareward.cli.parsing import Device, load_torch, option, parse
 from megareward.errors import UsageError, suggestion
 from megareward.runs.durable import save_file
 
@@ -285,5 +285,7 @@ def command(words: list[str]) -> int:
     if not words or words[0] not in BENCHES:
         what = f"There is no benchmark '{words[0]}'.{suggestion(words[0], BENCHES)} " if words else ""
         raise UsageError(f"{what}`megareward bench WHAT ...` measures: {', '.join(BENCHES)}.")
+    if not {"-h", "--help"} & set(words):
+        load_torch()
     BENCHES[words[0]](words[1:])
     return 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Device, load_torch, parse
 from megareward.errors import warn
 from megareward.progress import Bar
 from megareward.quantities import count
@@ -29,6 +29,8 @@ class EvalArgs:
 
 def command(words: list[str]) -> int:
     args: EvalArgs = parse(EvalArgs, words, "eval")
+    load_torch()
+
     from megareward.training.evaluate import evaluate_run, save_evaluation
     from megareward.training.run import pick_device
 

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Count, parse
+from megareward.cli.parsing import Count, load_torch, parse
 from megareward.errors import RunError, UsageError
-from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment
+from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment, matching
+
+RESULTS = Path("results") / "experiments"
+MANY = 10
+"""Runs that are not begun unasked."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,10 @@ class ExperimentArgs:
     """Make no run, only the table of what is recorded."""
     runs: Path = Path("runs") / "experiments"
     """Where the runs live while they are made."""
-    results: Path = Path("results") / "experiments"
+    results: Path = RESULTS
     """Where records and tables are kept."""
+    yes: bool = False
+    """Start many runs also where none is recorded yet."""
 
 
 def command(words: list[str]) -> int:
@@ -46,10 +52,20 @@ def command(words: list[str]) -> int:
             raise UsageError(f"--{option} is {value}; it must be at least 1.")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}; use 0 (one per core) or more.")
+    experiment = find_experiment(args.name)
+    runs = len(list(matching(experiment.cells(args.frames, args.seeds, args.device), args.only)))
+    if runs > MANY and args.results == RESULTS and not (RESULTS.is_dir() or args.yes or args.table):
+        raise UsageError(
+            f"{args.name} is {runs} runs, and {RESULTS}, where finished ones are recorded, is not in this folder. "
+            "Start it in the folder of the project, choose with --only and --seeds, or name a folder with --results; "
+            "--yes begins all of them."
+        )
+    load_torch()
+
     from megareward.experiments.make import make_experiment
 
     failed = make_experiment(
-        find_experiment(args.name),
+        experiment,
         seeds=args.seeds,
         frames=args.frames,
         device=args.device,

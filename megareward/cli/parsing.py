@@ -1,6 +1,7 @@
 """What the commands share: words into dataclasses by tyro, counts such as 80M, warnings on stderr."""
 
 import contextlib
+import importlib
 import io
 import sys
 from typing import Annotated, Any, Literal
@@ -9,6 +10,7 @@ import tyro
 
 from megareward.errors import UsageError
 from megareward.quantities import parse_count, short_count
+from megareward.waiting import waiting
 
 Count = Annotated[
     int,
@@ -44,6 +46,13 @@ def parse(kind: Any, words: list[str], command: str, default: Any = None) -> Any
             raise behind from None
         print(held_back.getvalue(), end="", file=sys.stderr)
         raise
+
+
+def load_torch() -> None:
+    """Import what takes long, with a sign of life: seconds, or a minute from a cold disk."""
+    if "megareward.training.run" not in sys.modules:
+        with waiting("Loading torch"):
+            importlib.import_module("megareward.training.run")
 
 
 def option(words: list[str], name: str, default: str) -> str:

@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import load_torch, parse
 from megareward.errors import warn
+from megareward.progress import Bar
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset
 
@@ -25,10 +26,12 @@ class PlayArgs:
 def command(words: list[str]) -> int:
     parse(PlayArgs, words, "play")
     begun = time.monotonic()
+    load_torch()
     import numpy as np
 
     from megareward.analysis.describe import describe_run, draw_curve
     from megareward.analysis.pyplot import pyplot
+    from megareward.runs.logs import save_random_score
     from megareward.training.evaluate import play
     from megareward.training.run import pick_device, start
     from megareward.viewer.figure import case_study
@@ -39,19 +42,21 @@ def command(words: list[str]) -> int:
     pyplot()
     config = with_preset(TrainConfig(method="mega", game=GAME, frames=FRAMES), "auto")
     device = pick_device("auto")
-    games = play(replace(config, method="random", reward=None), None, EPISODES, device=device)
+    random_play = replace(config, method="random", reward=None)
+    games = play(random_play, None, EPISODES, device=device, progress=Bar("games of random play"))
     random_score = float(np.mean([game.score for game in games]))
     warn(
         f"Random play on {GAME} scores {random_score:.2f}. Training an agent by mega-reward, the score hidden from it; "
         "Ctrl-C stops and saves."
     )
     run = start(config, Path("runs") / "play", numbered=True).path
-    draw_curve(run, run / "curve.png", random_score)
-    recording = record_run(run, 300, device=device)
+    save_random_score(run, random_score, EPISODES)
+    draw_curve(run, run / "curve.png")
+    recording = record_run(run, 300, device=device, progress=Bar("steps played"))
     case_study(recording, run / "control.png")
     write_watch(recording, run)
-    page = write_report([run], random_scores={GAME: random_score})
-    print(describe_run(run, random_score))
+    page = write_report([run])
+    print(describe_run(run))
     print(
         f"Pictures: {run / 'curve.png'} and, of what it controls, {run / 'control.png'}. "
         f"It took {time.monotonic() - begun:.0f} s."

@@ -13,14 +13,22 @@ from megareward.progress import Bar
 class PlayOptions:
     steps: int = 1000
     """Decisions to record; games follow each other."""
-    policy: Literal["trained", "random"] = "trained"
-    """Who plays; the control models are the run's own in both cases."""
+    policy: Literal["trained", "random"] | None = None
+    """Who plays; the control models are the run's own in both cases. [default: trained; with --audited, who played in
+    the newest audit]"""
     audited: bool = False
-    """Show the episodes of `megareward audit RUN --policy POLICY` and their truth instead of playing new ones."""
+    """Show the episodes of `megareward audit RUN` and their truth instead of playing new ones."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
     seed: int = 1
     device: Device = "auto"
+
+    def player(self, run: Path) -> str:
+        """Who plays."""
+        if self.policy is not None or not self.audited:
+            return self.policy or "trained"
+        audits = sorted(run.glob("audit-*.json"), key=lambda audit: audit.stat().st_mtime)
+        return audits[-1].stem.removeprefix("audit-") if audits else "random"
 
     def recording(self, run: Path) -> Any:
         """Play with the newest checkpoint of a run."""
@@ -30,7 +38,7 @@ class PlayOptions:
         return record(
             run,
             steps=self.steps,
-            policy=self.policy,
+            policy=self.player(run),
             audited=self.audited,
             greedy=self.greedy,
             seed=self.seed,

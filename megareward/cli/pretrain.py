@@ -1,6 +1,6 @@
 """`megareward pretrain METHOD`: the first half of the paper's "Pretraining with Mega-Reward"."""
 
-from megareward.cli.train import make_run, parse_args
+from megareward.cli.train import make_run, parse_args, settled
 from megareward.errors import UsageError
 from megareward.rewards import METHODS
 
@@ -11,7 +11,7 @@ def command(words: list[str]) -> int:
     if not words or (words[0].startswith("-") and not {"-h", "--help"} & set(words)):
         raise UsageError(f"Which method? `megareward pretrain METHOD ...`; methods that need no score: {hidden}.")
     args = parse_args(["mega", *words] if words[0].startswith("-") else words, "pretrain")
-    config = args.config()
+    config = settled(args, words)
     if config.uses_score or not config.hides_score:
         option = "--with-score" if config.with_score else "--show-score yes" if config.show_score == "yes" else ""
         remedy = f"leave {option} out" if option else f"choose one of {hidden}, or `megareward train {config.method}`"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Device, load_torch, parse
 from megareward.errors import warn
 from megareward.progress import Bar
 from megareward.runs.durable import save_file
@@ -35,6 +35,8 @@ class ProbeArgs:
 
 def command(words: list[str]) -> int:
     args: ProbeArgs = parse(ProbeArgs, words, "probe")
+    load_torch()
+
     from megareward.audit.probe import probe, table
     from megareward.training.run import pick_device
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Device, load_torch, parse
 from megareward.errors import warn
 from megareward.progress import Bar
 from megareward.runs.durable import check_place
@@ -32,6 +32,8 @@ def command(words: list[str]) -> int:
     from megareward.viewer.report import PAGE, write_report
 
     if args.watch:
+        load_torch()
+
         from megareward.training.run import pick_device
         from megareward.viewer.watch import record, write_watch
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import Device, parse
+from megareward.cli.parsing import Count, Device, load_torch, parse
 from megareward.cli.run_options import RunOptions, print_summary
 
 
@@ -15,15 +15,20 @@ class ResumeArgs(RunOptions):
 
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
+    frames: Count | None = None
+    """Train for so many frames in all, such as 20M; also a run that has finished. What decays with training follows the
+    new length, the warm-up stays as it was. [default: as it was started]"""
     device: Device | None = None
     """Move the run to another device. [default: as it was started]"""
 
 
 def command(words: list[str]) -> int:
     args: ResumeArgs = parse(ResumeArgs, words, "resume")
+    load_torch()
+
     from megareward.training.run import resume
 
-    folder = resume(args.run, device=args.device, **args.keywords())
+    folder = resume(args.run, frames=args.frames, device=args.device, **args.keywords())
     if not args.quiet:
         print_summary(folder.path)
     return 0

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 
 import tyro
 
-from megareward.cli.parsing import Count, option, parse
+from megareward.cli.parsing import Count, load_torch, option, parse
 from megareward.cli.run_options import RunOptions, print_summary
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.config import EnvConfig
 from megareward.errors import UsageError
 from megareward.rewards import METHODS, find_method
 from megareward.training.config import TrainConfig, to_dict
-from megareward.training.presets import with_preset, without_fast_paths
+from megareward.training.presets import refuse_only_warmup, with_preset, with_short_warmup, without_fast_paths
+from megareward.training.settings_file import read_settings, with_settings, write_settings
 
 if TYPE_CHECKING:
     from megareward.runs.folder import RunFolder
@@ -45,6 +46,11 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     count: Literal["frames", "steps"] = "frames"
     """What --frames counts: emulator frames, or the agent's steps, of which each is 4 frames in Atari and 1 in mini
     games. The paper's budgets are in steps and may mean either."""
+    config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    """Read settings from a file of lines such as `ppo.clip: 0.2` (YAML); presets come before it, options after it. It
+    may name the method, too: `megareward train --config FILE`."""
+    write_config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write all settings into such a file instead of training."""
     plain: bool = False
     """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
 
@@ -59,10 +65,21 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
 def parse_args(words: list[str], verb: str = "train") -> TrainArgs[Any, Any]:
     """The first word is the method. It, the game and the preset decide the other defaults, so these three are looked
     up before the rest is parsed."""
-    method = find_method(words[0])
-    defaults: Any = TrainArgs(method=method.name, game=option(words, "game", TrainConfig.game))
+    file = option(words, "config", "")
+    settings = read_settings(Path(file)) if file else {}
+    given = None if words[0].startswith("-") else words[0]
+    method = find_method(str(given or settings.get("method", "")))
+    if find_method(str(settings.pop("method", method.name))) is not method:
+        raise UsageError(
+            f"{file} is about another method than '{method.name}'; leave the method out of one of the two."
+        )
+    game = option(words, "game", str(settings.pop("game", TrainConfig.game)))
+    defaults: Any = TrainArgs(method=method.name, game=game)
     defaults = with_preset(defaults, option(words, "preset", "auto"))  # presets replace fields, so it stays TrainArgs
-    return typed_parse(defaults, words[1:], f"{verb} {method.name}")
+    if settings:
+        config = with_settings(defaults.config(), settings, Path(file))
+        defaults = replace(defaults, **{field.name: getattr(config, field.name) for field in fields(TrainConfig)})
+    return typed_parse(defaults, words[1:] if given else words, f"{verb} {method.name}")
 
 
 def typed_parse(defaults: TrainArgs[Any, Any], words: list[str], command: str) -> TrainArgs[Any, Any]:
@@ -78,14 +95,28 @@ def described(settings: type) -> Any:
 
 
 def command(words: list[str]) -> int:
-    if not words or words[0].startswith("-"):
+    if not words or (words[0].startswith("-") and not option(words, "config", "")):
         if not {"-h", "--help"} & set(words):
             raise UsageError(f"Which method? `megareward train METHOD ...`; methods: {', '.join(METHODS)}.")
         typed_parse(TrainArgs("random", env=AtariConfig()), words, "train METHOD")  # it has no settings of its own
         return 0
     args = parse_args(words)
-    make_run(args, args.config())
+    config = settled(args, words)
+    if args.write_config is not None:
+        print(f"Wrote {write_settings(config, args.write_config)}.")
+        return 0
+    load_torch()
+    make_run(args, config)
     return 0
+
+
+def settled(args: TrainArgs[Any, Any], words: list[str]) -> TrainConfig:
+    """The settings of the run. A warm-up that nobody asked for is no longer than a short run allows."""
+    config, file = args.config(), option(words, "config", "")
+    if not option(words, "warmup-steps", "") and not (file and "warmup_steps" in read_settings(Path(file))):
+        config = with_short_warmup(config)
+    refuse_only_warmup(config)
+    return config
 
 
 def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> "RunFolder":

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import load_torch, parse
 from megareward.errors import UsageError
 from megareward.progress import Bar
 
@@ -28,6 +28,8 @@ def command(words: list[str]) -> int:
     args: TruthArgs = parse(TruthArgs, words, "truth")
     if not args.games:
         raise UsageError("Which games? `megareward truth GAME...` takes names of games, or `all`.")
+    load_torch()
+
     from megareward.audit.benchmark import make_truth
     from megareward.experiments.plans import BENCHMARK_GAMES
 

@@ -2,11 +2,12 @@
 
 import webbrowser
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
 
-from megareward.cli.parsing import parse
+from megareward.cli.parsing import load_torch, parse
 from megareward.cli.play_options import PlayOptions
 from megareward.errors import warn
 from megareward.progress import Bar
@@ -32,10 +33,21 @@ class WatchArgs(PlayOptions):
     """Length of the clips; 15 steps are a second."""
     open: bool = False
     """Open the page in the browser."""
+    live: bool = False
+    """Serve a page about a run that is training, for this machine only: its curves and its newest game."""
+    port: int = 0
+    """Of --live. 0: any that is free."""
 
 
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
+    load_torch()
+    if args.live:
+        from megareward.viewer.live import run_server
+
+        run_server(args.run, args.port, say=partial(print, flush=True))
+        return 0
+
     from megareward.viewer.figure import best_moment
     from megareward.viewer.report import PAGE
     from megareward.viewer.video import check_video, write_video
@@ -50,8 +62,8 @@ def command(words: list[str]) -> int:
     print(f"Wrote {page} ({megabytes:.1f} MB); open it in any browser.")
     if megabytes > LARGE:
         warn(f"It is larger than {LARGE} MB and may open slowly; fewer --steps make it smaller.")
-    if not args.audited and (args.run / f"audit-{args.policy}.json").exists():
-        print(f"`megareward watch {args.run} --policy {args.policy} --audited` shows the truth beside the maps.")
+    if not args.audited and any(args.run.glob("audit-*.json")):
+        print(f"`megareward watch {args.run} --audited` shows the truth beside the maps.")
     if args.video:
         length, start = min(args.video_steps, len(recording)), args.video_start
         if start is None:

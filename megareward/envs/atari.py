@@ -13,6 +13,8 @@ What the emulator does, measured and kept by `tests/unit/envs/test_atari.py`:
   episode repeats the one before it (at a time limit: the brighter of the two). Rewards and flags are right.
 """
 
+from contextlib import nullcontext
+
 import ale_py
 import numpy as np
 import torch
@@ -25,6 +27,10 @@ from megareward.envs.groups import Groups
 from megareward.envs.interface import BatchedEnv, Step
 from megareward.errors import RunError, UsageError
 from megareward.types import Int, Tensor
+from megareward.waiting import waiting
+
+SECONDS_TO_BUILD = 0.14
+"""Of one emulator. ale-py builds them one after the other."""
 
 
 class Atari:
@@ -43,22 +49,23 @@ class Atari:
         if hide_score or config.hide_lives or config.hide_other:
             score_masks.require_boxes(rom, config.allow_visible_score)
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner per environment
-        self._emulator = AtariVectorEnv(
-            rom,
-            n_envs,
-            num_threads=config.threads,
-            max_num_frames_per_episode=config.max_frames,
-            repeat_action_probability=config.sticky,
-            full_action_space=config.full_actions,
-            autoreset_mode=AutoresetMode.NEXT_STEP,
-            img_height=config.px,
-            img_width=config.px,
-            stack_num=1,
-            frameskip=config.frame_skip,
-            noop_max=config.noop_max,
-            use_fire_reset=config.fire_reset,
-            reward_clipping=False,
-        )
+        with waiting(f"Building {n_envs} emulators", n_envs * SECONDS_TO_BUILD) if n_envs > 4 else nullcontext():
+            self._emulator = AtariVectorEnv(
+                rom,
+                n_envs,
+                num_threads=config.threads,
+                max_num_frames_per_episode=config.max_frames,
+                repeat_action_probability=config.sticky,
+                full_action_space=config.full_actions,
+                autoreset_mode=AutoresetMode.NEXT_STEP,
+                img_height=config.px,
+                img_width=config.px,
+                stack_num=1,
+                frameskip=config.frame_skip,
+                noop_max=config.noop_max,
+                use_fire_reset=config.fire_reset,
+                reward_clipping=False,
+            )
         self.n_envs, self._n_before = n_envs, n_before
         self.action_names = tuple(action.name for action in self._emulator.ale.get_action_set())
         self.n_actions = len(self.action_names)
@@ -83,7 +90,8 @@ class Atari:
             self.recv()
         # 31 bits: the emulator takes a negative seed for "keep the old one"
         seeds = np.random.SeedSequence(seed).generate_state(self._n_before + self.n_envs)[self._n_before :] >> 1
-        frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
+        with waiting(f"Starting {self.n_envs} games") if self.n_envs > 4 else nullcontext():
+            frames, info = self._emulator.reset(seed=seeds.astype(np.int64))
         self._opens[:] = False
         self._over = np.ones(self.n_envs, bool)  # whatever came before, every frame is now a first one
         rewards, terminated, truncated = (np.zeros(self.n_envs, kind) for kind in (np.float32, bool, bool))

@@ -15,12 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from threading import Event, Lock
+from threading import Event, Lock, Thread
 from typing import Any, TextIO
 
 from megareward.errors import RunError, UsageError
 from megareward.experiments.parent import PARENT
 from megareward.experiments.plans import Cell
+from megareward.progress import Bar
 from megareward.runs.durable import no_links
 from megareward.runs.folder import ExistsError, RunFolder
 from megareward.runs.record import Record
@@ -138,8 +139,24 @@ def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> li
             minutes = (time.monotonic() - begun) / ended * (of - ended) / 60
             say(f"{ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
 
-    engine(take, done)
+    over = Event()
+    alive = Thread(target=_sign_of_life, args=(over, lock, lambda: ended, of), daemon=True)
+    alive.start()
+    try:
+        engine(take, done)
+    finally:
+        over.set()
+        alive.join()
     return failed
+
+
+def _sign_of_life(over: Event, lock: Lock, ended: Callable[[], int], of: int) -> None:
+    """A line that moves while runs are made."""
+    bar = Bar("runs")
+    while not over.wait(1.0):
+        with lock:
+            if ended() < of:
+                bar(ended(), of)
 
 
 def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:

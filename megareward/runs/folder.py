@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from megareward.errors import RunError, UsageError, warn
-from megareward.runs.durable import append_line, disk_is_full, no_links, sync_folder, write_synced
+from megareward.runs.durable import append_line, disk_is_full, no_links, save_file, sync_folder, write_synced
 
 LOGS = ("metrics.jsonl", "scores.jsonl")
 WRITTEN = (*LOGS, "processes.jsonl", "checkpoints", "tensorboard")
@@ -122,6 +122,10 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def rewrite(self, record: dict[str, Any]) -> None:
+        """Replace config.json, whole or not at all."""
+        save_file(self.path / "config.json", json.dumps(record, indent=1).encode())
 
     def note_process(self, frames: int, provenance: dict[str, Any]) -> None:
         """One line for every process that works on the run: a run may be resumed by other code on another machine."""

@@ -1,11 +1,13 @@
 """What a run has written so far, read from its folder."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from megareward.errors import UsageError
-from megareward.runs.folder import RunFolder
+from megareward.runs.durable import save_file
+from megareward.runs.folder import RunFolder, is_number
 
 NEEDED = {"game": str, "method": str, "seed": int, "frames": int, "env": dict, "reward": dict | None}
 """Settings without which nothing can be said about a run."""
@@ -62,6 +64,29 @@ class RunLogs:
     def need_metrics(self) -> None:
         if not self.metrics:
             raise UsageError(f"{self.path} has no metrics yet; `megareward resume {self.path}` trains it first.")
+
+
+RANDOM_PLAY = "random-play.json"
+"""In a run's folder: what random play scores on the same game, for games of which nothing is published."""
+
+
+def save_random_score(path: Path, score: float, games: int) -> None:
+    """Keep the mean score of `games` games of random play beside a run, where reports look for it."""
+    save_file(path / RANDOM_PLAY, (json.dumps({"score": score, "games": games}) + "\n").encode())
+
+
+def random_score(path: Path) -> float | None:
+    """What `save_random_score` kept, if anything."""
+    source = path / RANDOM_PLAY
+    if not source.is_file():
+        return None
+    try:
+        score = json.loads(source.read_bytes())["score"]
+    except (ValueError, TypeError, KeyError) as broken:
+        raise UsageError(f"{source} is damaged ({broken}); remove it.") from broken
+    if not is_number(score):
+        raise UsageError(f"{source} has the score {score!r}; remove it.")
+    return float(score)
 
 
 def _frames(row: dict[str, Any]) -> float:

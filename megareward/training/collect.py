@@ -32,6 +32,8 @@ class Collector:
         self.score_book = ScoreBook(env.n_envs)
         self.exponentials = torch.zeros(env.n_envs, env.n_actions, device=rollout.device)
         self.policy_on = torch.ones((), device=rollout.device)
+        self.n_steps = 0
+        """Of the present rollout, so far."""
 
     def begin(self, step: Step) -> None:
         """The first frames of new games."""
@@ -48,6 +50,7 @@ class Collector:
             for observer in self.observers:
                 observer.work(T - t)
             clock.lap("control")
+            self.n_steps = t + 1
         self.value_last_frame()
 
     def step(self, t: int, clock: Clock, greedy: bool = False) -> Step:

@@ -55,7 +55,8 @@ class TrainConfig:
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
     """Decisions with uniformly random actions during which only models learn; the same for every method that
-    has a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128."""
+    has a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128. `megareward
+    train` takes at most a quarter of the run's decisions, unless this is given."""
     episodic: bool = True
     """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
     (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,

@@ -24,6 +24,7 @@ from megareward.training.config import NO_BEARING, TrainConfig, flat, read_confi
 from megareward.training.parts import make_agent, make_game, make_observers, make_rollout, world_of
 from megareward.training.score_book import Episode
 from megareward.types import Int, Tensor
+from megareward.waiting import waiting
 
 MAX_ENVS = 16
 
@@ -219,7 +220,8 @@ def play(
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
-    player, games = Player(config, learnt, N, seed, device, tracks=False), list[Game]()
+    with waiting("Starting the games"):
+        player, games = Player(config, learnt, N, seed, device, tracks=False), list[Game]()
     skill = config.method_row.skill if config.method_row.one_skill_per_game else None
     try:
         player.begin()

@@ -85,6 +85,7 @@ class FastCollector(Collector):
                 for observer in self.observers:
                     observer.work(T - t)
                 clock.lap("control")
+                self.n_steps = t + 1
         self.value_last_frame()
 
     def _index(self) -> Int[Tensor, "n"]:

@@ -47,6 +47,8 @@ class Trainer:
         self.score_book = self.collector.score_book
         self.iteration = 0
         self.frames = 0
+        self.doing = "starts"
+        """For people who watch."""
         self.precise_clock = False
         """Wait for the device at every lap of the clock: true shares of the time, at some cost in speed."""
 
@@ -62,6 +64,7 @@ class Trainer:
 
     def _iterate(self) -> tuple[dict[str, float], list[Episode]]:
         clock = Clock(self.precise_clock and self.device.type == "cuda")
+        self.doing = "plays"
         self.collector.collect(clock, random=self.warming_up)
 
         recorded = self.rollout.recorded()
@@ -72,8 +75,10 @@ class Trainer:
         clock.lap("reward")
 
         left = max(1.0 - self.iteration / self.config.iterations, 0.0)
+        self.doing = "models learn" if self.warming_up else "policy learns"
         metrics |= self.agent.warm_up(samples, left) if self.warming_up else self.agent.learn(samples, left)
         clock.lap("learn")
+        self.doing = "models learn"
         self.agent.observe(recorded)
         metrics |= self.rewards.update(recorded)
         clock.lap("reward")
@@ -88,11 +93,17 @@ class Trainer:
         episodes = self.score_book.close(self.frames, per_step)
         self.iteration += 1
         self.frames += self.rollout.T * per_step
+        self.collector.n_steps = 0
         return numbers | clock.seconds, episodes
 
     @property
     def warming_up(self) -> bool:
         return self.iteration < self.config.warmup_iterations
+
+    @property
+    def frames_so_far(self) -> int:
+        """Also those of the rollout that is being collected."""
+        return self.frames + self.collector.n_steps * self.env.n_envs * self.env.frame_skip
 
     def finish(self) -> None:
         """Finish what is under way before the run is saved, and make sure that it is worth saving."""

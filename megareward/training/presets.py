@@ -138,6 +138,26 @@ def debug(config: TrainConfig) -> TrainConfig:
     )
 
 
+def with_short_warmup(config: TrainConfig) -> TrainConfig:
+    """The warm-up takes at most a quarter of the decisions, so that a short run trains, too.
+
+    The usual warm-ups are shorter than that from 9.9M frames of Atari on, and from 80k frames of a mini game on.
+    """
+    decisions = -(-config.frames // config.env.frame_skip)
+    return replace(config, warmup_steps=min(config.warmup_steps, -(-decisions // 4)))
+
+
+def refuse_only_warmup(config: TrainConfig) -> None:
+    """A run that is over before its policy has learnt anything is a mistake."""
+    if not config.plays_by_itself or config.warmup_iterations < config.iterations:
+        return
+    per, least = config.frames_per_iteration, config.frames_per_iteration * (config.warmup_iterations + 1)
+    raise UsageError(
+        f"--frames is {config.frames}, but the warm-up of random play is {config.warmup_iterations} rollouts of {per} "
+        f"frames, so the policy would never learn; use --frames {least} or more, or --warmup-steps 0."
+    )
+
+
 def without_fast_paths(config: TrainConfig) -> TrainConfig:
     """`--plain`: the same run as plainly as it can be computed: float32, kernel by kernel, one thing after another."""
     execution = replace(config.control.execution, bf16="off", dense="off", fused="off", folded="off", graph="off")

@@ -46,6 +46,7 @@ def line_chart(
     names_wide = 8 * max(len(name) for name in [*(line.name for line in lines), *(f"{v.name} 00000" for v in levels)])
     left, right, top, bottom = 58, min(24 + names_wide, 260), 16, 38
     values = np.concatenate([a for line in lines for a in (line.y, line.low, line.high) if a is not None])
+    values = np.concatenate([values, *(scores for _, scores in dots)])  # no game is drawn where it was not
     low, high = _range(values, [level.y for level in levels])
     end = max(float(line.x[-1]) for line in lines)
     inner_w, inner_h = width - left - right, height - top - bottom
@@ -66,7 +67,7 @@ def line_chart(
         parts.append(f'<text class="tick" x="{x:.1f}" y="{foot}" text-anchor="middle">{number(tick)}</text>')
     parts.append(f'<text class="tick" x="{left + inner_w / 2}" y="{height - 4}" text-anchor="middle">{x_name}</text>')
     for frames, scores in dots:
-        places = zip(px(frames), py(np.clip(scores, low, high)), strict=True)
+        places = zip(px(frames), py(scores), strict=True)
         spots = "".join(f"M{a:.1f} {b:.1f}h0" for a, b in places)
         parts.append(f'<path class="dots" d="{spots}"/>')
     names: list[tuple[float, str]] = []
@@ -84,6 +85,7 @@ def line_chart(
             parts.append(f'<path d="M{there}L{back}Z" fill="{colour}" class="band"/>')
         points = _points(px(line.x), py(line.y))
         parts.append(f'<path class="line" d="M{points}" stroke="{colour}" stroke-dasharray="{dash}"/>')
+        parts += _spots(line, px(line.x), py(line.y), x_name)
         shown = line.name if len(line.name) <= 30 else line.name[:29] + "…"
         name = f'<tspan fill="{colour}" class="name">{html.escape(shown)}</tspan>'
         names.append((float(py(line.y[-1])), name))
@@ -94,12 +96,27 @@ def line_chart(
     return "".join([*parts, "</svg>"])
 
 
+def _spots(line: Line, x: np.ndarray, y: np.ndarray, x_name: str, most: int = 40) -> list[str]:
+    """Invisible places along a line that tell their numbers to whoever points at them."""
+    every = max(1, len(x) // most)
+    spots = []
+    for i in range(0, len(x), every):
+        band = ""
+        if line.low is not None and line.high is not None and np.isfinite(line.low[i]):
+            band = f" ({number(float(line.low[i]))} to {number(float(line.high[i]))})"
+        words = f"{line.name}: {number(float(line.y[i]))}{band} at {number(float(line.x[i]))} {x_name}"
+        title = f"<title>{html.escape(words)}</title>"
+        spots.append(f'<circle class="spot" cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="7">{title}</circle>')
+    return spots
+
+
 def spark_chart(lines: Sequence[tuple[int, Line]], *, label: str, width: int = 200, height: int = 52) -> str:
     """Curves the size of a word; each with the number of its style."""
     values = np.concatenate([line.y for _, line in lines])
     low, high = float(values.min()), float(values.max())
     end, span = max(float(line.x[-1]) for _, line in lines) or 1.0, (high - low) or 1.0
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(label)}">']
+    parts.append(f"<title>{html.escape(label)}; from {number(low)} to {number(high)}</title>")
     for i, line in lines:
         colour, dash = STYLES[i % len(STYLES)]
         points = _points(line.x / end * (width - 4) + 2, 3 + (high - line.y) / span * (height - 6))

@@ -25,6 +25,7 @@ import numpy as np
 from megareward.runs.durable import save_file
 from megareward.viewer import palette
 from megareward.viewer.drawing import ceiling
+from megareward.viewer.figure import best_moment
 from megareward.viewer.recording import Recording
 
 CHUNK = 256
@@ -74,6 +75,7 @@ def facts(recording: Recording) -> dict[str, Any]:
         "relation": recording.learnt is not None and recording.learnt.relation is not None,
         "score": recording.points is not None,
         "ramps": {"direct": palette.AMBER, "g": palette.TEAL},
+        "best": best_moment(recording, min(40, len(recording))) if recording.learnt is not None else 0,
     }
 
 

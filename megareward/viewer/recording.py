@@ -14,6 +14,7 @@ from megareward.runs.logs import method_and_rule
 from megareward.training.config import read_config
 from megareward.training.evaluate import Player, newest_tensors
 from megareward.types import Float, Tensor
+from megareward.waiting import waiting
 
 MAX_STEPS = 20_000
 
@@ -106,8 +107,9 @@ def record_run(
         raise UsageError(f"--steps is {steps}; it must lie between 2 and {MAX_STEPS}.")
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
-    learnt, frames_trained = newest_tensors(folder, warn)
-    player = Player(config, learnt, 1, seed, device, with_relation=True, random=random)
+    with waiting("Reading the run and starting the game"):
+        learnt, frames_trained = newest_tensors(folder, warn)
+        player = Player(config, learnt, 1, seed, device, with_relation=True, random=random)
     frames, actions, first, points = [], [], [], []
     maps: dict[str, list[np.ndarray]] = {name: [] for name in ("direct", "g", "mega_reward", "relation")}
     try:

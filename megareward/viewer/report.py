@@ -14,6 +14,7 @@ import numpy as np
 from megareward.audit.table import SHOWN, way_text
 from megareward.errors import UsageError
 from megareward.runs.durable import save_file
+from megareward.runs.logs import random_score
 from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
 from megareward.viewer.markup import code, duration, section, table
 from megareward.viewer.runs import Group, Run, differences, group_runs
@@ -30,14 +31,15 @@ def default_place(paths: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([path.resolve() for path in paths])) / "report.html"
 
 
-def write_report(paths: Sequence[Path], out: Path | None = None, random_scores: dict[str, float] | None = None) -> Path:
-    """`random_scores` by game stand in where none is published (mini games)."""
+def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
+    """Where no score of random play is published (mini games), the one kept beside a run stands in."""
     if not paths:
         raise UsageError("Which run? `megareward report RUN...` takes the folders of one run or of several.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise UsageError("A run is named twice; name each once.")
     out, runs = out or default_place(paths), [Run.read(path) for path in paths]
-    return save_file(out, report(runs, out.parent, random_scores or {}).encode())
+    measured = {run.game: score for run in runs if (score := random_score(run.path)) is not None}
+    return save_file(out, report(runs, out.parent, measured).encode())
 
 
 def report(runs: list[Run], beside: Path, random_scores: dict[str, float]) -> str:
@@ -83,7 +85,8 @@ def _viewers(runs: list[Run], beside: Path) -> str:
             image = f'<img alt="One step of {name}: the frame and its control maps" src="data:image/png;base64,{data}">'
         words = "Watch it play: what it controls, step by step →"
         cards.append(f'<a class="card" href="{link}">{image}<b>{name}</b><span>{words}</span></a>')
-    return section("Case study", f'<div class="cards">{"".join(cards)}</div>')
+    words = "One step of a game: the frame, and laid over it what the agent believes to control."
+    return section("Case study", f'<p class="faint">{words}</p><div class="cards">{"".join(cards)}</div>')
 
 
 def _audits(runs: list[Run]) -> str:
@@ -140,7 +143,12 @@ def _metrics(groups: list[Group]) -> str:
         last = ", ".join(number(float(line.y[-1])) for _, line in lines)
         chart = spark_chart(lines, label=f"{name} against frames; last value {last}")
         cards.append(f"<figure><figcaption>{html.escape(name)} <b>{last}</b></figcaption>{chart}</figure>")
-    return section("Learning curves", f'<div class="sparks">{"".join(cards)}</div>')
+    words = (
+        "Every number that training logs, from its first frame (left) to its last (right), each on a scale of its own; "
+        "beside the name, the last value. Point at a curve for its range. With several methods, one line each, in the "
+        "order of the first chart."
+    )
+    return section("Learning curves", f'<p class="faint">{words}</p><div class="sparks">{"".join(cards)}</div>')
 
 
 def _time(runs: list[Run]) -> str:
@@ -157,7 +165,8 @@ def _time(runs: list[Run]) -> str:
         bar = share_bar(list(seconds.items()), label=f"Where the time of {run.path.name} went")
         details = f"<details><summary>As a table</summary>{table(['part', 'time', 'share'], rows)}</details>"
         parts.append(f"<h3>{words}</h3>{bar}{details}")
-    return section("Time", "".join(parts)) if parts else ""
+    words = '<p class="faint">Where the time of training went; the parts that took most come first.</p>'
+    return section("Time", words + "".join(parts)) if parts else ""
 
 
 def _settings(runs: list[Run], groups: list[Group]) -> str:

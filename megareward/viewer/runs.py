@@ -111,6 +111,8 @@ def score_line(group: Group, points: int = 160) -> Line | None:
     if len(runs) == 1:
         begun = curves[0][:, 0] >= start
         x, y = curves[0][begun].T
+        if len(runs[0].episodes) < FEWEST:
+            return Line(group.name, x, y)
         error = 1.96 * np.array(curve_errors(runs[0].episodes))[begun]
         return Line(group.name, x, y, y - error, y + error)
     x = np.linspace(start, min(c[-1, 0] for c in curves), points)

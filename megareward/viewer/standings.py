@@ -9,7 +9,7 @@ from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import last_mean, last_scores, standard_error
 from megareward.viewer.charts import Level, line_chart, number, standing
 from megareward.viewer.markup import section, table
-from megareward.viewer.runs import Group, interval_text, score_line
+from megareward.viewer.runs import FEWEST, Group, interval_text, score_line
 
 
 def game_section(game: str, groups: list[Group], random_scores: dict[str, float]) -> str:
@@ -25,7 +25,9 @@ def game_section(game: str, groups: list[Group], random_scores: dict[str, float]
     levels = [Level(name, score) for name, score in others.items() if name != "PPO (2017)"]
     chart = line_chart(lines, levels, dots=dots, label=f"Score of {game} against frames of training")
     bands = dict.fromkeys(f"{group.name}: {interval_text(group)}" for group in groups if group.scores)
-    words = "Lines: mean raw score of the last 50 finished games. Bands: " + "; ".join(bands) + "."
+    each = "Dots: one game each. " if dots else ""
+    level = "Dotted lines: scores of others. " if levels else ""
+    words = f"{each}Lines: mean raw score of the last 50 finished games. Bands: {'; '.join(bands)}. {level}"
     return section(f"{game}: score", f'{chart}<p class="faint">{html.escape(words)}</p>{_finals(groups, others)}')
 
 
@@ -61,19 +63,24 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
                 str(len(scores)),
                 number(max(run.frames for run in group.runs)),
                 f"<b>{number(float(scores.mean()))}</b>",
-                f"{number(float(low))} to {number(float(high))}" if np.isfinite(low) else "–",
+                f"{number(float(low))} to {number(float(high))}" if np.isfinite(low) else "too few games",
                 number(float(np.mean(evaluations))) if evaluations else "–",
                 *(number(score) for score in others.values()),
             ]
         )
         ours.append((group.name, float(scores.mean())))
     picture = standing(ours, list(others.items()), label="Our scores and those of others on one axis") if others else ""
-    return table(head, rows) + picture + _sources(groups, others)
+    caption = "Score: mean of the last 50 games of training. Evaluation: mean of the games of megareward eval." + (
+        " Below, all on one axis: diamonds are these runs, ticks are others." if picture else ""
+    )
+    return table(head, rows) + f'<p class="faint">{caption}</p>' + picture + _sources(groups, others)
 
 
 def _games_interval(group: Group) -> tuple[float, float]:
-    """Of a single seed: 95% interval of the mean over its last games."""
+    """Of a single seed: 95% interval of the mean over its last games; NaN if they are too few to know."""
     episodes = next(run.episodes for run in group.runs if run.episodes)
+    if len(episodes) < FEWEST:
+        return float("nan"), float("nan")
     error = 1.96 * standard_error(last_scores(episodes))
     return last_mean(episodes) - error, last_mean(episodes) + error
 

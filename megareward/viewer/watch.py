@@ -14,6 +14,7 @@ from megareward.viewer.page import write_page
 from megareward.viewer.recording import Recording, record_run
 from megareward.viewer.report import PAGE, POSTER
 from megareward.viewer.video import poster
+from megareward.waiting import waiting
 
 
 def record(
@@ -34,14 +35,16 @@ def record(
     `steps`, `greedy` and `seed` have no meaning then.
     """
     if audited:
-        return record_audit(run, policy, device=device, warn=warn)
+        with waiting("Making the maps of the audited episodes"):
+            return record_audit(run, policy, device=device, warn=warn)
     random = policy == "random"
     return record_run(run, steps, seed=seed, greedy=greedy, random=random, device=device, warn=warn, progress=progress)
 
 
 def write_watch(recording: Recording, run: Path, out: Path | None = None) -> Path:
     """Write the page, by default into the run's folder, and beside it one step as a picture. Returns the page."""
-    page = write_page(recording, out or run / PAGE)
+    with waiting("Writing the page"):
+        page = write_page(recording, out or run / PAGE)
     length = min(40, len(recording))
     t = best_moment(recording, length) + length - 1 if recording.learnt is not None else len(recording) // 2
     picture = io.BytesIO()

@@ -42,11 +42,12 @@ def somewhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The sentence of a refusal with status 2; nothing is printed but that, and nothing is left on disk."""
+    """The sentence of a refusal with status 2; nothing is printed but that and, where only a part of the run can tell,
+    what was to be trained; nothing is left on disk."""
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"megareward: [^\n]+\.\n", err), err
+    assert re.fullmatch(r"(\w+ on [^\n]+ knows better\.\n)?megareward: [^\n]+\.\n", err), err
     assert not Path("runs").exists()
     return err
 
@@ -224,6 +225,8 @@ def test_the_run_to_start_from_is_a_setting(monkeypatch):
         ("train extrinsic --policy.stack 0", "policy.stack is 0; it must be at least 1."),
         ("train extrinsic --policy.trunk nature", "too small for the trunk 'nature'; use 'small'"),
         ("train random --game darkchambers", "accept this with --env.allow-visible-score"),
+        ("train mega --game breakout --frames 4k", "use --frames 8192 or more, or --warmup-steps 0."),
+        ("train rnd --frames 6k --warmup-steps 20000", "the policy would never learn; use --frames 22528 or more"),
         ("resume nowhere", "nowhere does not exist; give the folder that `megareward train` wrote."),
         ("eval nowhere", "nowhere does not exist"),
         ("eval nowhere --episodes 0", "--episodes is 0; it must be at least 1."),
@@ -284,6 +287,21 @@ def test_training_leaves_a_folder_under_runs_and_says_what_came_out(capsys):
     out, err = capsys.readouterr()
     assert "runs/mini-pong-random-s0" in out
     assert "96 of 96 frames" in err
+
+
+def test_a_run_says_what_it_is_and_how_to_see_its_curves(capsys):
+    assert main(["train", "extrinsic", "--preset", "debug", "--device", "cpu", "--out", "run"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("extrinsic on ")
+    assert "Curves: tensorboard --logdir run\n" in err
+
+
+def test_a_short_run_has_a_short_warmup_unless_it_is_asked_for():
+    words = ["train", "rnd", "--game", "mini-pong", "--frames", "12k", "--quiet", "--no-tensorboard"]
+    assert main([*words, "--out", "short"]) == 0
+    assert RunFolder(Path("short")).record()["config"]["warmup_steps"] == 3_000
+    assert main([*words, "--out", "given", "--warmup-steps", "5000"]) == 0
+    assert RunFolder(Path("given")).record()["config"]["warmup_steps"] == 5_000
 
 
 def test_options_override_the_preset():
@@ -533,8 +551,11 @@ def test_a_ledger_that_is_no_folder_is_named(capsys):
 # Ctrl-C --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("sent", "name", "status"), [("SIGINT", "Ctrl-C", 130), ("SIGTERM", "SIGTERM", 143)])
-def test_ctrl_c_saves_tells_how_to_go_on_and_exits_with_130(sent, name, status):
+@pytest.mark.parametrize(
+    ("sent", "name", "status"),
+    [("SIGINT", "Ctrl-C", 130), ("SIGTERM", "SIGTERM", 143), ("SIGHUP", "SIGHUP", 129)],
+)
+def test_a_signal_saves_tells_how_to_go_on_and_has_a_status_of_its_own(sent, name, status):
     process = program("train", "extrinsic", *TINY, "--frames", "10M", "--checkpoint-minutes", "60", "--out", "run")
     folder, begun = RunFolder(Path("run")), time.monotonic()
     while len(folder.rows("metrics.jsonl")) < 2 and time.monotonic() - begun < 60:
@@ -543,6 +564,7 @@ def test_ctrl_c_saves_tells_how_to_go_on_and_exits_with_130(sent, name, status):
     _, err = process.communicate(timeout=60)
     assert process.returncode == status, err
     rows = folder.rows("metrics.jsonl")
+    assert f"{name}: stopping" in err
     assert f"Stopped by {name} at" in err
     assert "`megareward resume run` goes on." in err
     assert "Traceback" not in err
@@ -580,3 +602,25 @@ def test_a_run_is_recorded_and_tabulated(capsys):
 def test_a_run_without_a_finished_game_is_not_recorded(capsys):
     trained("run")
     assert "has not finished a single game" in refused(["results", "add", "run"], capsys)
+
+
+# Completion ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("megareward exp", ["experiment"]),
+        ("megareward train mega-c", ["mega-count"]),
+        ("megareward train rnd --game mini-d", ["mini-demon"]),
+        ("megareward train rnd --game space_inv", ["space_invaders"]),
+        ("megareward experiment death-at", ["death-atari"]),
+    ],
+)
+def test_bash_completes(line, found, capsys):
+    assert main(["--completion"]) == 0
+    words = line.split()
+    ask = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _megareward; echo ${{COMPREPLY[@]}}"
+    script = capsys.readouterr().out + "\n" + ask
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.split() == found

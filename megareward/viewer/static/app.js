@@ -2,6 +2,15 @@
 const STEPS_PER_SECOND = 15; // what 60 Atari frames a second are at one decision in four
 const state = { t: 0, playing: false, debt: 0, last: 0, hover: null, pinned: null, numbers: true };
 const panels = [];
+const TOUCHED = matchMedia("(pointer: coarse)").matches;
+const TILES = {
+  step: "agent decisions since the recording began",
+  game: "number of the game",
+  action: "what the agent did before this frame",
+  score: "points of this game so far; hidden from the agent",
+  reward: "growth of control in this step (Eq. 11)",
+  control: "sum of g over all cells: how much is under control",
+};
 let traces = null;
 
 const picked = () => state.hover ?? state.pinned;
@@ -30,7 +39,7 @@ function tell(step, cell) {
   const t = state.t, game = traces.game[t], begins = traces.first[t] || t === 0;
   const action = begins ? "–" : facts.actions[traces.action[t]] ?? traces.action[t];
   const tiles = { step: t, game, action, ...(facts.score && { score: signed(traces.score[t]) }) };
-  if (MAPPED) Object.assign(tiles, { reward: signed(traces.reward[t]), "sum of g": signed(traces.control[t]) });
+  if (MAPPED) Object.assign(tiles, { reward: signed(traces.reward[t]), control: signed(traces.control[t]) });
   for (const [name, value] of Object.entries(tiles)) $(`tile-${name}`).textContent = value;
   $("slider").value = t;
   $("slider").setAttribute("aria-valuetext", Object.entries(tiles).map(([k, v]) => `${k} ${v}`).join(", "));
@@ -43,7 +52,8 @@ function tellCell(step, cell, begins) {
   const box = $("picked");
   box.setAttribute("aria-live", state.playing ? "off" : "polite");
   if (cell === null) {
-    box.innerHTML = '<span class="hint">Point at a cell (or press W A S D) to see where it comes from; click to keep it.</span>';
+    box.innerHTML = `<span class="hint">${TOUCHED ? "Tap a cell to see where it comes from; tap it again to let go."
+      : "Point at a cell (or press W A S D) to see where it comes from; click to keep it."}</span>`;
     return;
   }
   const chip = (inner, kind = "") => `<span class="chip ${kind}">${inner}</span>`;
@@ -113,7 +123,8 @@ function recall() {
   const words = new URLSearchParams(location.hash.slice(1));
   const cell = Number(words.get("cell") ?? -1);
   if (MAPPED && cell >= 0 && cell < HW) state.pinned = cell;
-  state.t = Math.max(0, Math.min(T - 1, Number(words.get("t")) || 0));
+  state.t = Math.max(0, Math.min(T - 1, Number(words.get("t") ?? facts.best) || 0));
+  return words.has("t");
 }
 
 // Controls --------------------------------------------------------------------------------------------------------
@@ -175,7 +186,7 @@ function listen() {
   $("theme").onclick = () => (document.documentElement.classList.toggle("dark"), drawOverview(), redraw());
   $("help").onclick = () => $("keys").showModal();
   window.addEventListener("resize", () => (drawOverview(), redraw()));
-  window.addEventListener("hashchange", () => (recall(), redraw()));
+  window.addEventListener("hashchange", () => (recall() && play(false), redraw()));
   listenToLanes();
   for (const panel of panels) listenToPanel(panel);
 }
@@ -184,7 +195,12 @@ function listenToLanes() {
   const lanes = $("lanes");
   const drag = event => (play(false), go(stepUnder(event, lanes)));
   lanes.onpointerdown = event => (lanes.setPointerCapture(event.pointerId), drag(event));
-  lanes.onpointermove = event => lanes.hasPointerCapture(event.pointerId) && drag(event);
+  lanes.onpointermove = event => {
+    if (lanes.hasPointerCapture(event.pointerId)) drag(event);
+    view.hover = event.pointerType === "mouse" ? stepUnder(event, lanes) : null;
+    redraw();
+  };
+  lanes.onpointerleave = () => ((view.hover = null), redraw());
   lanes.onpointerup = remember;
   lanes.addEventListener("wheel", event => {
     event.preventDefault();
@@ -213,8 +229,10 @@ function build() {
   $("subtitle").textContent = `${facts.method}, seed ${facts.seed}, trained for ${facts.trained} frames; ${T} steps recorded`
     + (MAPPED ? "" : ". This method keeps no control maps");
   $("slider").max = T - 1;
-  const tiles = ["step", "game", "action", ...(facts.score ? ["score"] : []), ...(MAPPED ? ["reward", "sum of g"] : [])];
-  $("tiles").innerHTML = tiles.map(name => `<div><dt>${name}</dt><dd id="tile-${name}"></dd></div>`).join("");
+  const tiles = ["step", "game", "action", ...(facts.score ? ["score"] : []), ...(MAPPED ? ["reward", "control"] : [])];
+  $("tiles").innerHTML = tiles.map(name => `<div title="${TILES[name]}"><dt>${name}</dt><dd id="tile-${name}"></dd></div>`).join("");
+  $("caption").textContent = MAPPED ? "Reward: growth of control in this step (Eq. 11). Control: the sum of g over all cells. "
+    + "Triangles are points won or lost; the game's score is shown to you, never to the agent." : "Triangles are points won or lost.";
   $("picked").hidden = $("numbers").hidden = !MAPPED;
 }
 
@@ -222,7 +240,10 @@ async function open() {
   if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.classList.add("dark");
   if (typeof DecompressionStream === "undefined") throw new Error("This browser cannot unpack the recording; use one from 2023 or later.");
   traces = await readTraces();
-  build(), recall(), listen(), drawOverview(), draw();
+  build();
+  const asked = recall();
+  listen(), drawOverview(), draw();
+  if (!asked && !matchMedia("(prefers-reduced-motion: reduce)").matches) play(true); // at the moment worth seeing
 }
 
 open().catch(why => {

@@ -1,5 +1,5 @@
 // The time line: a few lanes around the current step, and the whole recording under the slider.
-const view = { start: 0, span: Math.min(T, 240) };
+const view = { start: 0, span: Math.min(T, 240), hover: null };
 
 function sized(canvas) {
   const { width, height } = canvas.getBoundingClientRect(), sharp = window.devicePixelRatio || 1;
@@ -23,7 +23,7 @@ function laneList() {
   const score = { name: "score", values: traces.score, ink: "ink", kind: "steps" };
   const control = [
     { name: "mega-reward", values: traces.reward, ink: "amber", kind: "bars" },
-    { name: "sum of g", values: traces.control, ink: "teal", kind: "line" },
+    { name: "control, the sum of g", values: traces.control, ink: "teal", kind: "line" },
   ];
   return [...(MAPPED ? control : []), ...(facts.score ? [score] : [])];
 }
@@ -61,11 +61,30 @@ function drawLanes(t) {
     plot(ctx, lane, from, to, width, y);
     ctx.restore();
     label(ctx, `${lane.name}  `, lane.values[t], 2, i * each + 12, faint, colour("ink"));
+    ctx.textAlign = "right", ctx.fillStyle = faint; // the scale: its highest and its lowest value
+    ctx.fillText(signed(+high.toPrecision(3)), width - 2, i * each + 12);
+    if (low < 0) ctx.fillText(signed(+low.toPrecision(3)), width - 2, bottom);
+    ctx.textAlign = "left";
   });
+  if (view.hover !== null) drawHover(ctx, width, height, each);
   drawBegins(ctx, from, to, width, height, faint);
   const x = xOf(t, width);
   ctx.strokeStyle = colour("accent"), ctx.lineWidth = 2;
   ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
+}
+
+/** The numbers of the step that is pointed at, one beside each lane. */
+function drawHover(ctx, width, height, each) {
+  const x = xOf(view.hover, width), left = x > width - 150;
+  ctx.strokeStyle = colour("faint"), ctx.lineWidth = 1;
+  ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
+  LANES.forEach((lane, i) => {
+    const text = signed(lane.values[view.hover]) + (i ? "" : ` at step ${view.hover}`);
+    const wide = ctx.measureText(text).width, from = left ? x - wide - 8 : x + 8, y = i * each + each / 2 + 4;
+    ctx.fillStyle = colour("card"), ctx.fillRect(from - 3, y - 12, wide + 6, 16);
+    ctx.textAlign = "left", ctx.fillStyle = colour("ink"), ctx.fillText(text, from, y);
+  });
+  document.body.dataset.pointed = view.hover;
 }
 
 function plot(ctx, lane, from, to, width, y) {

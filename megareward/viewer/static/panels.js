@@ -1,6 +1,6 @@
 // The stage: the frame, the maps laid over it, and where a cell comes from.
 const WORDS = {
-  frame: ["Frame", "what the agent sees"],
+  frame: ["Frame", "what the agent sees; amber corners: where its last action shows most"],
   direct: ["Direct control", "what the last action moved (Eq. 3)"],
   g: ["Control g", "what all actions so far reach (Eq. 10)"],
   true_direct: ["True direct", "cells that another last action would change"],
@@ -81,6 +81,22 @@ function outline(ctx, cell, width, height, dashed = false) {
   ctx.setLineDash([]);
 }
 
+/** Amber corners around the cell of most direct control, if it stands out: this is where the agent believes to be. */
+function markAgent(ctx, step, width, height) {
+  const values = step.maps.direct;
+  if (!values || !facts.maps.direct) return;
+  const most = values.indexOf(Math.max(...values));
+  if ((values[most] * facts.maps.direct) / 255 < 2 / HW) return;
+  const [x, y, w, h] = boxOf(most, width, height), arm = Math.min(w, h) * .28;
+  for (const [ink, line] of [["#000c", 5], ["#ffb238", 2.5]]) {
+    ctx.strokeStyle = ink, ctx.lineWidth = line, ctx.lineCap = "round";
+    ctx.beginPath();
+    for (const [cx, cy, sx, sy] of [[x + 3, y + 3, 1, 1], [x + w - 3, y + 3, -1, 1], [x + 3, y + h - 3, 1, -1], [x + w - 3, y + h - 3, -1, -1]])
+      ctx.moveTo(cx + sx * arm, cy), ctx.lineTo(cx, cy), ctx.lineTo(cx, cy + sy * arm);
+    ctx.stroke();
+  }
+}
+
 /** A number in the lower corner of a cell, with a halo, so that it reads on any colour. */
 function write(ctx, text, cell, width, height) {
   const [x, y, w, h] = boxOf(cell, width, height), size = Math.min(15, w * .3, h * .36);
@@ -129,7 +145,7 @@ function arrow(ctx, from, to, percent, width, height) {
 
 class Panel {
   constructor(name) {
-    const [title, text] = WORDS[name];
+    const title = WORDS[name][0], text = MAPPED ? WORDS[name][1] : WORDS[name][1].split(";")[0];
     this.name = name;
     this.figure = document.createElement("figure");
     this.figure.id = `panel-${name}`;
@@ -176,6 +192,7 @@ class Panel {
       const unit = facts.maps[this.name] / 255;
       for (let i = 0; i < HW; i++) if (values[i]) write(ctx, shortNumber(values[i] * unit), i, width, height);
     }
+    if (this.name === "frame") markAgent(ctx, step, width, height);
     if (cell !== null) outline(ctx, cell, width, height);
   }
 

@@ -11,6 +11,7 @@ from megareward.analysis.results import COLUMNS, add_run, table
 from megareward.envs.games import atari_games
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
+from megareward.runs.logs import save_random_score
 from megareward.runs.record import Record, read_records
 from megareward.training.config import TrainConfig, create_run, to_dict
 
@@ -146,7 +147,8 @@ def test_a_run_is_described_beside_random_play(tmp_path):
     assert "pong, extrinsic: score 20 over the last 3 games" in text
     assert f"random play: {published_score('random', 'pong'):.4g}" in text
     assert str(run) in text
-    assert "random play: -3.5" in describe_run(run, random_score=-3.5)
+    save_random_score(run, -3.5, games=50)
+    assert "random play: -3.5" in describe_run(run)
 
 
 def test_a_run_without_games_is_described_too(tmp_path):
@@ -155,5 +157,5 @@ def test_a_run_without_games_is_described_too(tmp_path):
 
 
 def test_the_curve_is_drawn(tmp_path):
-    draw_curve(finished_run(tmp_path / "run", [1.0, 2.0, 3.0]), tmp_path / "curve.png", random_score=0.5)
+    draw_curve(finished_run(tmp_path / "run", [1.0, 2.0, 3.0]), tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

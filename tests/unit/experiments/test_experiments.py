@@ -13,7 +13,7 @@ import pytest
 
 from megareward.audit.run_audit import audit_run
 from megareward.cli import main
-from megareward.experiments import audits, runner
+from megareward.experiments import audits, make, runner
 from megareward.experiments.plans import (
     ALL_MAPS,
     DEATH_ATARI,
@@ -353,6 +353,19 @@ def test_the_table_says_how_many_seeds_were_asked_for(tmp_path, capsys):
     assert "after 6,000 frames, mean over 5 seeds" in capsys.readouterr().out
     assert main(["experiment", "death", *words, "--seeds", "1"]) == 0
     assert "after 6,000 frames, one seed" in capsys.readouterr().out
+
+
+def test_many_runs_are_not_begun_unasked_where_no_record_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = []
+    monkeypatch.setattr(make, "run_all", lambda cells, *others, **more: made.append(len(cells)) or [])
+    assert main(["experiment", "death"]) == 2
+    assert "is not in this folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    assert main(["experiment", "death", "--only", "mega,mini-pong", "--seeds", "1"]) == 0  # few
+    assert main(["experiment", "death", "--yes"]) == 0
+    assert main(["experiment", "death", "--results", "mine"]) == 0
+    assert made[0] < made[1] == made[2]
 
 
 def test_a_typo_is_refused_with_a_hint(capsys):

@@ -1,10 +1,13 @@
 """The examples run, in small."""
 
 import importlib.util
+import json
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -21,6 +24,21 @@ def example(name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_notebook_runs_from_top_to_bottom(monkeypatch, capsys):
+    """Cell by cell, as Jupyter would, with a run of a few rollouts."""
+    monkeypatch.setenv("NOTEBOOK_FRAMES", "8192")
+    matplotlib.use("Agg")
+    notebook = json.loads((FOLDER / "what_does_my_agent_control.ipynb").read_text())
+    space: dict[str, object] = {}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []  # kept out of the repository
+            exec("".join(cell["source"]), space)
+    out = capsys.readouterr().out
+    assert re.search(r"trained -?\d\.\d\d \+- \d\.\d\d, random play -?\d\.\d\d", out)
+    assert re.search(r"direct_auroc (0\.\d{3}|1\.000)", out)
 
 
 @needs_sb3

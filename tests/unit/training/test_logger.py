@@ -1,6 +1,7 @@
 """What reaches the logs."""
 
 from megareward.training.config import TrainConfig, create_run
+from megareward.training.line import Now, ProgressLine
 from megareward.training.logger import Logger
 from megareward.training.score_book import Episode
 
@@ -36,3 +37,20 @@ def test_tensorboard_files_appear_in_the_runs_folder(tmp_path):
     logger.log(24, {"loss/policy": 0.5}, [], None)
     logger.close()
     assert list((folder.path / "tensorboard").glob("events.*"))
+
+
+def test_the_line_moves_within_a_rollout_and_tells_of_the_warmup_and_of_signals(monkeypatch, capsys):
+    monkeypatch.setattr(ProgressLine, "PLAIN_EVERY", 0.01)
+    frames = iter(range(0, 10**9, 300))
+    line = ProgressLine(lambda: Now(next(frames), "plays", 2_000), 10_000, quiet=False)
+    line.announce("Ctrl-C: stopping.")  # also wakes it up
+    told = ""
+    while told.count("\n") < 12:
+        told += capsys.readouterr().err
+    line.close()
+    lines = told.splitlines()
+    assert all(line.startswith("Ctrl-C: stopping.") and "plays" in line for line in lines)
+    assert "300 of 10k frames" in lines[0]
+    assert "warm-up: random play, 300 of 2k frames" in lines[0]
+    assert "warm-up" not in lines[-1]
+    assert len(set(lines)) == len(lines)

@@ -11,7 +11,7 @@ from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
 from megareward.training.config import TrainConfig, bearing, from_dict, to_dict
-from megareward.training.presets import PRESETS, with_preset
+from megareward.training.presets import PRESETS, with_preset, with_short_warmup
 
 
 def through_json(config: TrainConfig) -> TrainConfig:
@@ -221,3 +221,24 @@ def test_the_papers_preset_leaves_rewards_of_other_papers_alone(method):
 def test_configs_cannot_be_changed_in_place():
     with pytest.raises(dataclasses.FrozenInstanceError):
         TrainConfig(method="random").seed = 1
+
+
+@pytest.mark.parametrize(
+    ("game", "preset", "frames", "steps"),
+    [
+        ("breakout", "auto", 200_000, 12_500),
+        ("breakout", "many", 1_000_000, 62_500),
+        ("breakout", "auto", 10_000_000, 614_400),  # from here on nothing is shortened
+        ("breakout", "many", 80_000_000, 614_400),
+        ("breakout", "released", 10_000_000, 614_400),
+        ("breakout", "paper", 200_000, 0),
+        ("mini-pong", "auto", 12_000, 3_000),
+        ("mini-pong", "auto", 150_000, 20_000),
+    ],
+)
+def test_the_warmup_takes_at_most_a_quarter_of_a_short_run(game, preset, frames, steps):
+    config = with_preset(TrainConfig(method="mega", game=game, frames=frames), preset)
+    shortened = with_short_warmup(config)
+    assert shortened.warmup_steps == steps
+    assert dataclasses.replace(shortened, warmup_steps=config.warmup_steps) == config
+    assert shortened.warmup_iterations < shortened.iterations

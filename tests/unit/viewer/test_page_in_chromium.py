@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from megareward.viewer.figure import best_moment
 from megareward.viewer.page import write_page
 from megareward.viewer.recording import RunMaps
 from megareward.viewer.report import write_report
@@ -38,7 +39,9 @@ def opened(browser, page):
     yield from shown(browser, page)
 
 
-def shown(browser: Browser, page: Path, anchor: str = "", width: int = 1280, height: int = 800, phone: bool = False):
+def shown(
+    browser: Browser, page: Path, anchor: str = "#t=0", width: int = 1280, height: int = 800, phone: bool = False
+):
     browser.send("Page.navigate", url="about:blank")  # leave the page, so that a new anchor loads it anew
     browser.complaints.clear()
     browser.resize(width, height, phone)
@@ -259,3 +262,38 @@ def test_ten_thousand_steps_open_within_two_seconds_and_stay_under_25_megabytes(
         long.key("End")
         wait_for_step(long, steps - 1)
         print(f"{path.stat().st_size / 1e6:.1f} MB, {milliseconds} ms")
+
+
+def test_without_an_address_it_opens_where_most_happens_and_plays(browser, tmp_path):
+    recording = made()
+    for opened in shown(browser, write_page(recording, tmp_path / "watch.html"), anchor=""):
+        opened.wait("document.body.dataset.playing === 'true'")
+        best = best_moment(recording, 40)
+        assert best > 0
+        opened.wait(f"document.body.dataset.shown > {best}")
+        assert step(opened) < best + 200
+        opened.key(" ")
+
+
+def test_on_a_phone_nobody_is_asked_for_keys(browser, page):
+    browser.send("Emulation.setTouchEmulationEnabled", enabled=True)
+    try:
+        for phone in shown(browser, page, width=360, height=740, phone=True):
+            phone.wait("document.getElementById('picked').textContent.startsWith('Tap a cell')")
+    finally:
+        browser.send("Emulation.setTouchEmulationEnabled", enabled=False)
+
+
+def test_pointing_at_a_lane_tells_its_numbers_there(opened):
+    before = opened.value("document.querySelector('#lanes').toDataURL()")
+    opened.hover("#lanes", 0.5)
+    opened.wait("document.body.dataset.pointed == 120")
+    opened.wait(f"document.querySelector('#lanes').toDataURL() !== '{before}'")
+    assert step(opened) == 0
+
+
+def test_every_number_of_the_step_is_explained(opened):
+    titles = opened.value("[...document.querySelectorAll('#tiles div')].map(d => d.title)")
+    assert len(titles) == 6
+    assert all(titles)
+    assert "Eq. 11" in opened.value("document.getElementById('caption').textContent")

@@ -12,6 +12,7 @@ import pytest
 from megareward.analysis.published import published_score
 from megareward.errors import RunError, UsageError
 from megareward.runs.folder import RunFolder
+from megareward.runs.logs import save_random_score
 from megareward.training.config import TrainConfig, create_run
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
@@ -103,10 +104,15 @@ def test_seeds_are_one_line_and_other_settings_are_another(tmp_path):
     assert "What differs" in text
 
 
-def test_a_mini_game_takes_the_random_score_it_is_given(tmp_path):
+def test_a_mini_game_takes_the_random_score_that_is_kept_beside_the_run(tmp_path):
     run = logged(tmp_path / "run", game="mini-pong")
     assert "random" not in re.sub("<style>.*?</style>", "", read(write_report([run]))[0]).split("Case study")[0]
-    assert "random −3.14" in read(write_report([run], random_scores={"mini-pong": -3.14}))[0]
+    save_random_score(run, -3.14, games=50)
+    assert "random −3.14" in read(write_report([run]))[0]
+    assert "random −3.14" in read(write_report([run, logged(tmp_path / "other", game="mini-pong", seed=1)]))[0]
+    (run / "random-play.json").write_text('{"score": null}')
+    with pytest.raises(UsageError, match=r"random-play\.json has the score None; remove it"):
+        write_report([run])
 
 
 def test_the_audit_is_shown_if_there_is_one(tmp_path):
@@ -290,3 +296,36 @@ def test_a_level_far_away_is_named_at_the_edge_and_does_not_flatten_the_curve():
     assert chart.count('class="level"') == 1
     heights = [float(y) for y in re.findall(r'class="line" d="M[\d.]+ ([\d.]+)L[\d.]+ ([\d.]+)"', chart)[0]]
     assert heights[0] - heights[1] > 200
+
+
+def test_every_game_is_drawn_at_its_own_score():
+    x = np.arange(4.0) + 1
+    line = Line("mega", x, np.ones(4), np.ones(4), np.ones(4) * 1.9)
+    chart = line_chart([line], label="score", dots=[(x, np.array([1.0, 3.0, 4.0, 5.0]))])
+    places = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)h0", chart)]
+    assert len(set(places)) == 4
+    assert places == sorted(places, reverse=True)  # higher scores further up, none cut off
+    assert places[1] - places[2] == pytest.approx(places[2] - places[3], abs=0.11)
+    assert "<title>mega: 1 (1 to 1.9) at 4 frames</title>" in chart
+
+
+def test_few_games_have_no_interval(tmp_path):
+    config = TrainConfig(method="mega", game="breakout", frames=800_000)
+    folder = create_run(tmp_path / "run", config, {})
+    for i in range(1, 5):
+        folder.append("scores.jsonl", {"frames": i * 100, "score": 0.0, "steps": 9, "env": 0, "cut": False})
+    folder.append("metrics.jsonl", {"frames": 500, "loss/total": 1.0})
+    text, _ = read(write_report([folder.path]))
+    assert "too few games" in text
+    assert "0 to 0" not in text
+
+
+def test_marks_are_explained(tmp_path):
+    text, _ = read(write_report([logged(tmp_path / "run")]))
+    for words in (
+        "Dots: one game each.",
+        "Dotted lines: scores of others.",
+        "diamonds are these runs",
+        "the last value",
+    ):
+        assert words in text

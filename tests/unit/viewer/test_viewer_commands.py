@@ -31,6 +31,20 @@ def test_watch_leaves_a_page_and_its_picture_in_the_run_and_a_clip_where_asked(t
         assert film.n_frames == 8
 
 
+def test_an_audit_is_watched_without_saying_again_who_played(tmp_path, capsys):
+    run = start(small("mega"), tmp_path / "run", **QUIET).path
+    assert main(["watch", str(run), "--audited"]) == 2
+    assert f"`megareward audit {run} --policy random` finds the truth first" in capsys.readouterr().err
+    short = ["--episodes", "2", "--frames", "9", "--lags", "3", "--device", "cpu"]
+    for words, at_random in (([], True), (["--policy", "trained"], False)):
+        assert main(["audit", str(run), *short, *words]) == 0
+        assert main(["watch", str(run), "--audited", "--device", "cpu"]) == 0
+        assert ("mega, random play" in (run / "watch.html").read_text()) == at_random
+    capsys.readouterr()
+    assert main(["watch", str(run), *SHORT]) == 0
+    assert f"`megareward watch {run} --audited` shows the truth" in capsys.readouterr().out
+
+
 def test_watch_writes_elsewhere_if_asked_and_warns_of_a_large_page(trained, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(watch, "LARGE", 0.001)
     assert main(["watch", str(trained), *SHORT, "--out", str(tmp_path / "talk.html")]) == 0
