@@ -28,7 +28,7 @@ nav a { color: var(--accent); margin-right: 12px; white-space: nowrap; display: 
 
 
 def build(budget: Budget, results: Path, others: list[Path], out: Path) -> list[Path]:
-    """Write index.html, README.md and the figures into the folder `out`. Returns what was written.
+    """Write index.html, paper.md and the figures into the folder `out`. Returns what was written.
 
     results: folder of the records and pictures of the experiments. others: more places of records.
     """
@@ -37,7 +37,7 @@ def build(budget: Budget, results: Path, others: list[Path], out: Path) -> list[
     summary = overview(budget, recorded)
     files = {
         "index.html": html_page(budget, summary, sections).encode(),
-        "README.md": markdown_page(budget, summary, sections).encode(),
+        "paper.md": markdown_page(budget, summary, sections).encode(),
     }
     for _, parts in sections:
         files |= {f"{FIGURES}/{name}": data for part in parts for name, data in part.files().items()}

@@ -137,7 +137,7 @@ def smoke_results(tmp_path_factory) -> Path:
 
 def test_a_page_of_all_records_has_nothing_missing(smoke_results, tmp_path):
     page.build(SMOKE, smoke_results, [], tmp_path)
-    text = (tmp_path / "README.md").read_text()
+    text = (tmp_path / "paper.md").read_text()
     sections = dict(zip(re.findall("(?m)^## (.*)$", text), re.split("(?m)^## .*$", text)[1:], strict=True))
     assert len(sections) == 1 + len(ITEMS)
     for title, body in sections.items():
@@ -170,7 +170,7 @@ def test_the_page_says_which_probability_and_which_mean(smoke_results):
 
 def test_a_page_without_records_marks_everything(tmp_path, capsys):
     assert main(["paper", "build", "--budget", "smoke", "--results", str(tmp_path), "--out", str(tmp_path / "p")]) == 0
-    text = (tmp_path / "p" / "README.md").read_text()
+    text = (tmp_path / "p" / "paper.md").read_text()
     assert "| Running time | 0 of 8 | supplement, table |" in text
     assert text.count("–") > 60
 
@@ -220,7 +220,7 @@ def test_what_is_missing_is_made_once_and_the_page_shows_it(tmp_path, capsys):
     assert main(["paper", "run", "case-study", *words, *runs]) == 0
     assert "1 of 1 runs are recorded; 0 to go." in capsys.readouterr().out
     assert main(["paper", "build", *words, "--out", str(tmp_path / "page")]) == 0
-    assert "figures/case-study-smoke.png" in (tmp_path / "page" / "README.md").read_text()
+    assert "figures/case-study-smoke.png" in (tmp_path / "page" / "paper.md").read_text()
     assert main(["paper", "next", "case-study", *words, *runs]) == 1
     assert "Every run is recorded" in capsys.readouterr().err
 
