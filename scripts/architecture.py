@@ -53,7 +53,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("envs", "runs"),
     ("statistics", "progress"),
     ("cuda", "nets", "quantities", "reward_stream", "rng", "stacking", "state", "world"),
-    ("cells", "errors", "types", "waiting"),
+    ("cells", "errors", "parent", "types", "waiting"),
 )
 """Top to bottom: a part may import itself and what lies in lower rows, nothing beside it and nothing above."""
 

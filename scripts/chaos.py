@@ -642,7 +642,7 @@ def essence(table: Path, run: str) -> Any:
         [without_the_machine(row) for row in RunFolder(table / "runs" / SWEEP.name / run).rows(log)] for log in LOGS
     ]
     record = Record.read(table / "results" / SWEEP.name / f"{run}.json")
-    return logs, replace(record, provenance={}, processes=[])
+    return logs, replace(record, provenance={}, processes=[], seconds=None)
 
 
 def drained(pipe: int) -> bytes:

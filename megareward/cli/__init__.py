@@ -11,7 +11,7 @@ import traceback
 
 from megareward import waiting
 from megareward.errors import RunError, StoppedError, UsageError, suggestion
-from megareward.experiments.parent import PARENT, end_with
+from megareward.parent import PARENT, end_with
 
 USAGE = """usage: megareward COMMAND ...
 

@@ -19,8 +19,8 @@ from threading import Event, Lock, Thread
 from typing import Any, TextIO
 
 from megareward.errors import RunError, UsageError
-from megareward.experiments.parent import PARENT
 from megareward.experiments.plans import Cell
+from megareward.parent import PARENT
 from megareward.progress import Bar
 from megareward.runs.durable import no_links
 from megareward.runs.folder import ExistsError, RunFolder

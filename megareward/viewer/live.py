@@ -85,10 +85,15 @@ class Live:
         if not saved or saved[-1].name == self.version:
             return
         try:
-            recording = record_run(self.folder.path, self.steps, device=self.device, warn=lambda text: None)
+            quiet = {"warn": lambda text: None, "progress": self.give_way}
+            recording = record_run(self.folder.path, self.steps, device=self.device, **quiet)
             self.game, self.version, self.trouble = page(recording), saved[-1].name, ""
         except (OSError, ValueError, RuntimeError) as why:  # the run may just have replaced it; the page says so
             self.trouble = f"The newest checkpoint could not be shown: {why}"
+
+    def give_way(self, _done: int, _of: int) -> None:
+        if self._over.is_set():
+            raise RuntimeError("the page is closed")
 
     def stop(self) -> None:
         self._over.set()
@@ -150,3 +155,4 @@ def run_server(path: Path, port: int, say: Callable[[str], None], steps: int = S
     finally:
         live.stop()
         server.server_close()
+        watcher.join()  # torch must not be at work while the interpreter ends

@@ -151,7 +151,7 @@ def edit(path: Path, change) -> None:
         (lambda c: c.update(rollout_steps=24), "says rollout_steps 24, but the checkpoint was made with 12"),
         (lambda c: c.update(n_envs=6), "says n_envs 6, but the checkpoint was made with 3"),
         (lambda c: c.update(n_envs=10**9), "--n-envs 1000000000 and --rollout-steps 12 make 12000000000 samples"),
-        (lambda c: c["control"]["latent"].update(clip=False), "says control.latent.clip False, but"),
+        (lambda c: c["control"]["latent"].update(hold=True), "says control.latent.hold True, but"),
         (lambda c: c["env"].update(size=64), "says env.size 64, but"),
         (lambda c: c.update(seed="5"), "has '5' for 'seed' of TrainConfig, which is no int; put it right"),
         (lambda c: c.update(episodic=1), "has 1 for 'episodic' of TrainConfig, which is no bool"),

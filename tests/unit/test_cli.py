@@ -610,7 +610,7 @@ def test_a_run_without_a_finished_game_is_not_recorded(capsys):
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("megareward exp", ["experiment"]),
+        ("megareward expe", ["experiment"]),
         ("megareward train mega-c", ["mega-count"]),
         ("megareward train rnd --game mini-d", ["mini-demon"]),
         ("megareward train rnd --game space_inv", ["space_invaders"]),

@@ -86,9 +86,10 @@ def test_a_run_is_found_by_its_settings_wherever_it_is_recorded(tmp_path):
 
 
 def test_a_setting_younger_than_the_record_is_the_usual_one(tmp_path):
-    """Such a record is no run with local relations, which came later."""
-    [plain] = [c for c in items.plans.PLAY["mini"].cells() if c.name == "mega-on-mini-breakout-s0"]
-    [local] = [c for c in items.plans.GRID["mini"].cells() if c.name == "4x4-on-mini-breakout-s0"]
+    """Such a record is no run with relations by sight, which came later."""
+    [local] = [c for c in items.plans.PLAY["mini"].cells() if c.name == "mega-on-mini-breakout-s0"]
+    models = replace(local.config.control, rtm=replace(local.config.control.rtm, model="pairs"))
+    plain = replace(local, config=replace(local.config, control=models))
     config = to_dict(plain.config)
     for name in ("model", "local_features", "local_sources"):
         del config["control"]["rtm"][name]
@@ -233,7 +234,8 @@ def test_next_hands_out_each_run_once_and_the_unit_is_made(tmp_path, capsys, mon
     for _ in range(3):
         assert main(["paper", "next", "grid", "--claim", *words]) == 0
         units.append(capsys.readouterr().out.strip())
-    assert units == [f"paper-grid-smoke/{n}x{n}-on-mini-breakout-s0" for n in (2, 4, 8)]
+    grid = [f"paper-grid-smoke/{n}x{n}-on-mini-breakout-s0" for n in (2, 8)]
+    assert units == ["paper-play-smoke/mega-on-mini-breakout-s0", *grid]  # 4x4 is what all others have
     assert main(["paper", "next", "grid", "--claim", *words]) == 1
     assert main(["paper", "next", "grid", "--claim", "--stale-minutes", "0", *words]) == 0
     assert capsys.readouterr().out.strip() == units[0]
