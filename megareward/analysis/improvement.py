@@ -1,20 +1,11 @@
-"""Eq. 13: what pretraining without the score is worth to training on it."""
+"""What pretraining without the score is worth to training on it, over seeds (Eq. 13 is `relative.improvement`)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from megareward.analysis.relative import improvement
 from megareward.statistics.bootstrap import interval
-
-
-def improvement(pretrained: float, scratch: float, random: float) -> float | None:
-    """Eq. 13: S_Improve = (S_Pretrain - S_Random) / (S_Scratch - S_Random), in percent; 100 is no improvement.
-
-    None where training from scratch is no better than random play: there is nothing to compare with.
-    """
-    if scratch <= random:
-        return None
-    return 100 * (pretrained - random) / (scratch - random)
 
 
 def improvement_over_seeds(

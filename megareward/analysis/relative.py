@@ -11,7 +11,8 @@ def relative_score(score: float, benchmark: float, random: float) -> float | Non
 
 
 def improvement(pretrained: float, scratch: float, random: float) -> float | None:
-    """Eq. (13): (S_Pretrain - S_Random) / (S_Scratch - S_Random). Above 100, pretraining was worth it."""
+    """Eq. (13): (S_Pretrain - S_Random) / (S_Scratch - S_Random). Above 100, pretraining was worth it. None where
+    training from scratch is no better than random play: there is nothing to compare with."""
     return _percent(pretrained, scratch, random)
 
 

@@ -47,7 +47,7 @@ def masked(name: str) -> Change:
     return method(name, "many,rnd-paper")
 
 
-MASKS = {"O-RND": "rnd", "G-RND": "g-rnd", "A-RND": "a-rnd"}
+MASKS = {"O-RND": "rnd", "G-RND": "g-rnd", "A-RND": "a-rnd", "M-RND": "m-rnd"}
 STDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 NOISE_STRENGTHS = Experiment(
@@ -139,6 +139,11 @@ def twice_as_long(config: TrainConfig) -> TrainConfig:
     return replace(config, frames=2 * config.frames)
 
 
+def random_play_first(config: TrainConfig) -> TrainConfig:
+    """As many frames of random play, in which only its models learn, as on the score."""
+    return replace(twice_as_long(config), warmup_steps=config.frames // config.env.frame_skip)
+
+
 ON_THE_SCORE = {
     "random": method("random"),
     "scratch": method("extrinsic"),
@@ -147,6 +152,8 @@ ON_THE_SCORE = {
     "after rnd": method("extrinsic"),
     "after alive": method("extrinsic"),
     "world model": method("world-model"),
+    "morel": both(method("morel"), random_play_first),
+    "oomdp": both(method("oomdp"), random_play_first),
 }
 """Rows. The controls: as many frames in all, but all of them on the score; and what survival alone teaches."""
 WITHOUT_IT = {

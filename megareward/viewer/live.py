@@ -85,8 +85,9 @@ class Live:
         if not saved or saved[-1].name == self.version:
             return
         try:
-            quiet = {"warn": lambda text: None, "progress": self.give_way}
-            recording = record_run(self.folder.path, self.steps, device=self.device, **quiet)
+            recording = record_run(
+                self.folder.path, self.steps, device=self.device, warn=lambda text: None, progress=self.give_way
+            )
             self.game, self.version, self.trouble = page(recording), saved[-1].name, ""
         except (OSError, ValueError, RuntimeError) as why:  # the run may just have replaced it; the page says so
             self.trouble = f"The newest checkpoint could not be shown: {why}"
