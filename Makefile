@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 TEST_WORKERS ?= 2
 # CPU=1: torch without its CUDA libraries, for machines without an NVIDIA GPU.
 CPU ?=
-INDEX := $(if $(CPU),--extra-index-url https://download.pytorch.org/whl/cpu)
+TORCH_CPU := --index-url https://download.pytorch.org/whl/cpu "$$(grep -o '^torch==[^ ]*' requirements.lock)"
 SIZE := $(if $(CPU),about 1.3 GB,about 5.6 GB on Linux with torch's CUDA libraries or 1.3 GB without them (make play CPU=1))
 
 # requirements.hashed.lock installs only files of PyPI whose hashes it lists: make setup LOCK=requirements.hashed.lock
@@ -58,7 +58,8 @@ $(READY): $(LOCK) pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info < (3, 14) else f"Python 3.11 to 3.13 is needed, this is {sys.version.split()[0]}; try make PYTHON=python3.11")'
 	@echo "Installing Python packages into $(VENV), once: $(SIZE). Nothing outside this folder is changed."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check $(INDEX) -r $(LOCK)
+	$(if $(CPU),$(BIN)/python -m pip install --disable-pip-version-check $(TORCH_CPU))
+	$(BIN)/python -m pip install --disable-pip-version-check -r $(LOCK)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
