@@ -14,7 +14,9 @@ def describe_run(path: Path) -> str:
     logs = RunLogs.read(path)
     if not logs.metrics or not logs.episodes:
         return f"{path}: no game finished yet."
-    random = random_score(path) if random_score(path) is not None else published_score("random", logs.game)
+    random = random_score(path)
+    if random is None:
+        random = published_score("random", logs.game)
     beside = "" if random is None else f"; random play: {random:.4g}"
     games = f"the last {len(last_scores(logs.episodes))} games"
     files = "checkpoints and TensorBoard files" if (path / "tensorboard").exists() else "and checkpoints"
