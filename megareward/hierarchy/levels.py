@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import torch
 
-from megareward.hierarchy.manager import Manager
+from megareward.hierarchy.manager import Decisions, Manager
 from megareward.observers.interface import Context, Observer, Seen
 from megareward.rewards.div import Diversity, level_fields
 from megareward.rng import set_rng_state
@@ -28,24 +28,19 @@ class UpperLevel:
     def __init__(self, context: Context, level: int) -> None:
         world, settings = context.world, context.settings
         self.level, seed = level, world.seed + 1000 * level
-        self.manager = Manager(world, settings.n_skills, settings.upper_learning_rate, seed)
+        self.manager = Manager(world, settings.n_skills, settings.upper_learning_rate, seed, settings.n_skills)
         self.diversity = Diversity(settings, world, level)
         self.scale = ReturnScale(world.n_envs, Manager.DISCOUNT, world.device)
         own, below = level_fields(level), level_fields(level - 1)
         self.log_prob, self.value = f"{below.skill}_log_prob", f"{below.skill}_value"
-        self.names = {
-            "code": below.skill,
-            "decided": below.drawn,
-            "log_prob": self.log_prob,
-            "value": self.value,
-            "skill": own.skill,
-            "cut": own.drawn,
-        }
+        self.names = (below.skill, below.drawn, self.log_prob, self.value, own.drawn, own.skill)
+        """Of the fields of its `Decisions`."""
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
         recorded = rollout.recorded()
         raw = self.diversity.compute(recorded)
-        metrics = self.manager.learn(rollout, self.scale.scale(raw, recorded.real), self.names)
+        decisions = Decisions(*(recorded.fields[name] for name in self.names))
+        metrics = self.manager.learn(rollout, self.scale.scale(raw, recorded.real), decisions)
         metrics |= self.diversity.update(recorded)
         return {f"level_{self.level}/{name}": value for name, value in metrics.items()}
 
@@ -102,7 +97,7 @@ class Levels(Observer):
             offer = self.offer[envs]
             if above is not None:
                 upper = self.upper[level]
-                offer, log_prob, value = upper.manager.decide(frames, above, self.exponentials[level, envs])
+                offer, log_prob, value = upper.manager.decide(seen.stacks, above, self.exponentials[level, envs])
                 fields |= {upper.log_prob: log_prob, upper.value: value}
             drawn = age % self.spans[level] == 0
             code = torch.where(drawn, offer, self.codes[level, envs])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -46,30 +47,50 @@ def own_time_gae(
     return advantages
 
 
+class Decisions(NamedTuple):
+    """What a manager has decided in a rollout."""
+
+    code: Int[Tensor, "T_plus_1 N"]
+    """By which the level below acts on each frame."""
+    decided: Bool[Tensor, "T_plus_1 N"]
+    """Whether it was picked at this frame; what the others say is not meant."""
+    log_prob: Float[Tensor, "T_plus_1 N"]
+    value: Float[Tensor, "T_plus_1 N"]
+    cut: Bool[Tensor, "T_plus_1 N"]
+    """Frames at which the manager's return ends."""
+    skill: Int[Tensor, "T_plus_1 N"] | None = None
+    """The code of its own level."""
+
+
 class Manager:
-    """Picks one of K codes for the level below, given the newest frame and the code of its own level."""
+    """Picks one of K codes for the level below, given the newest frames and the code of its own level, if any."""
 
     DISCOUNT = 0.99
-    """Per decision (DEHRL)."""
+    """Per decision (DEHRL, SNN4HRL)."""
 
-    def __init__(self, world: World, n_skills: int, learning_rate: float, seed: int) -> None:
-        self.world, self.n_skills = world, n_skills
+    def __init__(
+        self, world: World, n_skills: int, learning_rate: float, seed: int, own_skills: int = 0, stack: int = 1
+    ) -> None:
+        self.stack = stack
         # DEHRL's: nothing decays, values count fully and are not clipped.
         constant = PPOConfig(learning_rate=learning_rate, learning_rate_decays=False, clip_decays=False)
         self.config = replace(constant, value_weight=1.0, clip_value=False)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            sizes = InputSizes(skills=n_skills)
-            self.policy = Policy(world.frame_shape, n_skills, 1, PolicyConfig(stack=1), sizes).to(world.device)
+            sizes = InputSizes(skills=own_skills)
+            self.policy = Policy(world.frame_shape, n_skills, 1, PolicyConfig(stack=stack), sizes).to(world.device)
         self.clip = torch.tensor(self.config.clip, device=world.device)
         self.optimiser = torch.optim.Adam(self.policy.parameters(), learning_rate, eps=self.config.adam_eps, fused=True)
         self.generator = torch.Generator(world.device).manual_seed(seed)
 
     def decide(
-        self, frames: UInt8[Tensor, "n px_h px_w"], skills: Int[Tensor, "n"], exponentials: Float[Tensor, "n K"]
+        self,
+        stacks: UInt8[Tensor, "n C px_h px_w"],
+        skills: Int[Tensor, "n"] | None,
+        exponentials: Float[Tensor, "n K"],
     ) -> tuple[Int[Tensor, "n"], Float[Tensor, "n"], Float[Tensor, "n"]]:
         """Codes, the logarithms of their probabilities, and values. `exponentials` are the random numbers."""
-        logits, values = self.policy(frames[:, None], skill=skills)
+        logits, values = self.policy(stacks[:, -self.stack :], skill=skills)
         codes = sample(logits, exponentials)
         return codes, loss.log_prob_of(logits, codes), values[:, 0]
 
@@ -77,13 +98,10 @@ class Manager:
         self,
         rollout: Rollout,
         rewards: Float[Tensor, "T N"],
-        names: Mapping[str, str],
+        decisions: Decisions,
     ) -> dict[str, Tensor]:
-        """PPO on the rollout's decisions. `names` of the fields that say what was decided, where, by which of its own
-        codes, and where those end."""
-        code, decided, log_prob, value, skill, cut = (
-            rollout.fields[names[name]] for name in ("code", "decided", "log_prob", "value", "skill", "cut")
-        )
+        """PPO on the rollout's decisions."""
+        code, decided, log_prob, value, cut, skill = decisions
         advantages = own_time_gae(rewards, value, decided, cut, self.DISCOUNT, self.config.gae_lambda)
         taken = (decided[:-1] & rollout.real).flatten().nonzero()[:, 0]  # (B,) samples t * N + n
         samples = Samples(
@@ -97,7 +115,8 @@ class Manager:
 
         def observe(index: Int[Tensor, "M"]) -> Observation:
             where = taken[index]
-            return Observation(rollout.stacks(where)[:, -1:], skill=skill.flatten()[where])
+            own = None if skill is None else skill.flatten()[where]
+            return Observation(rollout.stacks(where)[:, -self.stack :], skill=own)
 
         terms: dict[str, Tensor] = {}
         for _ in range(self.config.epochs if len(taken) else 0):

@@ -14,6 +14,7 @@ OBSERVERS: dict[str, str] = {
     "masks": "megareward.observers.masks",
     "objects": "megareward.observers.objects",
     "skills": "megareward.observers.skills",
+    "manager": "megareward.hierarchy.skill_manager",
     "levels": "megareward.hierarchy.levels",
     "world": "megareward.observers.world",
 }

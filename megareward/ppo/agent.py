@@ -246,3 +246,13 @@ class PPOAgent:
         self.policy.load_state_dict(weights, strict=parts is None)
         if self.normaliser is not None and (statistics := part(wanted, "normaliser")):
             self.normaliser.load_state_dict(statistics)
+
+
+class FrozenAgent(PPOAgent):
+    """Acts by the policy that it was handed and learns nothing."""
+
+    def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
+        return {}
+
+    def observe(self, recorded: Recorded) -> None:
+        pass

@@ -26,6 +26,7 @@ from megareward.rewards.settings import (
     OomdpConfig,
     RndConfig,
     StoConfig,
+    StoManagerConfig,
 )
 from megareward.world_model.config import WorldConfig, WorldModelConfig
 
@@ -62,6 +63,10 @@ class Method:
     """Frames that the policy must see at once, as an observer or a loss compares them."""
     trains_policy: bool = True
     """False: actions are uniformly random and no policy learns."""
+    policy_learns: bool = True
+    """False: the policy stays what it was handed by the run that this one starts from."""
+    starts_from: str | None = None
+    """The method whose run it must start from."""
     models_first: bool = False
     """Whether it begins with random play, in which its models learn, although it is trained on the score; but not where
     it starts from a run in which they have."""
@@ -142,6 +147,19 @@ METHODS: dict[str, Method] = {
             observers=("skills",),
             skill="skill",
             one_skill_per_game=True,
+            pretrains="sto-manager",
+        ),
+        Method(
+            "sto-manager",
+            "A manager that picks among the skills of a run of sto, by the score (SNN4HRL).",
+            StoManagerConfig,
+            "megareward.rewards.extrinsic",
+            uses_score=True,
+            observers=("manager",),
+            skill="skill",
+            least_stack=4,
+            policy_learns=False,
+            starts_from="sto",
         ),
         Method(
             "div",

@@ -351,6 +351,23 @@ class StoConfig(OneStream):
 
 
 @dataclass(frozen=True)
+class StoManagerConfig(ExtrinsicConfig):
+    """SNN4HRL's second phase: a manager over finished skills, paid by the game's score, discounted by 0.99 a pick."""
+
+    n_skills: int = 6
+    """Codes, as many as the run of sto has."""
+    hold: int = 16
+    """Steps between two picks, unless the episode ends (source: 10 to 100)."""
+    learning_rate: float = 2.5e-4
+    """Of the manager's Adam (ours)."""
+
+    def __post_init__(self) -> None:
+        _check_training(self.learning_rate, 1, 1, None)
+        _require(self.n_skills >= 2, "n-skills", self.n_skills, "use at least 2")
+        _require(self.hold >= 1, "hold", self.hold, "use at least 1")
+
+
+@dataclass(frozen=True)
 class DivConfig(OneStream):
     """Diverse skills on several levels (DEHRL, Song et al. 2019)."""
 

@@ -155,8 +155,9 @@ class TrainConfig:
 
     @property
     def hides_score(self) -> bool:
-        """Whether score boxes are painted out: always under the play protocol."""
-        return {"auto": not self.uses_score, "yes": False, "no": True}[self.show_score]
+        """Whether score boxes are painted out: always under the play protocol, and before a policy of such a run."""
+        shown = self.uses_score and self.method_row.policy_learns
+        return {"auto": not shown, "yes": False, "no": True}[self.show_score]
 
     @property
     def plays_by_itself(self) -> bool:

@@ -11,7 +11,7 @@ from megareward.envs.make import make_env
 from megareward.envs.noise import NoisyScreen
 from megareward.observers import build_observer
 from megareward.observers.interface import Context, Observer
-from megareward.ppo.agent import Agent, PPOAgent, RandomAgent
+from megareward.ppo.agent import Agent, FrozenAgent, PPOAgent, RandomAgent
 from megareward.ppo.policy import PolicyInputs
 from megareward.reward_stream import RewardStream
 from megareward.rewards.extrinsic import beside_the_score
@@ -93,7 +93,8 @@ def make_agent(
     n_skills = config.reward.n_skills if spec.skill else 1
     inputs = PolicyInputs(config.channels, spec.vectors, spec.skill, n_skills, config.policy.padding)
     auxiliary = partial(spec.build_auxiliary, config.reward, world) if spec.has_auxiliary_loss else None
-    return PPOAgent(world, rollout, streams, config.ppo, config.policy, inputs, generator, auxiliary)
+    kind = PPOAgent if spec.policy_learns else FrozenAgent
+    return kind(world, rollout, streams, config.ppo, config.policy, inputs, generator, auxiliary)
 
 
 def make_collector(

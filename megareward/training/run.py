@@ -32,7 +32,7 @@ from megareward.training.loop import Trainer
 from megareward.training.memory import memory_in_use
 from megareward.training.parts import make_game
 from megareward.training.saving import restore, state_of, tensors_of
-from megareward.training.start_from import begin_from, take_over
+from megareward.training.start_from import begin_from, require_source, take_over
 from megareward.training.tracking import Tracker, check_tracker
 from megareward.waiting import waiting
 
@@ -54,6 +54,7 @@ def start(
     """A new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the first
     free of out-2, out-3, ... is taken. `how`: see `train_to_the_end`."""
     device = pick_device(config.device)
+    require_source(config)
     check_tracker(how.get("track", "none"))
     if not how.get("quiet"):
         warn(banner(config, device))
@@ -68,6 +69,7 @@ def start(
 def create(config: TrainConfig, out: Path) -> RunFolder:
     """The folder of a new run, for `resume` to train."""
     device = pick_device(config.device)
+    require_source(config)
     if config.start_from is None:
         return create_run(out, config, provenance(device))
     trainer = Trainer(config, device)

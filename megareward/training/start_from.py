@@ -18,7 +18,7 @@ from megareward.ppo.agent import CARRIED_OVER, RandomAgent
 from megareward.quantities import count
 from megareward.runs.folder import RunFolder
 from megareward.state import MismatchError, State, check_fits, joined, part
-from megareward.training.config import read_config
+from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
 from megareward.training.loop import Trainer
 
@@ -28,6 +28,15 @@ IN_WORDS = {"trunk": "the policy's trunk", "action_head": "its action head", "no
 ALWAYS_FRESH = "optimiser, schedules and the models of rewards"
 
 
+def require_source(config: TrainConfig) -> None:
+    wanted = config.method_row.starts_from
+    if wanted is not None and config.start_from is None:
+        raise UsageError(
+            f"'{config.method}' needs a run of '{wanted}' to start from: make one by `megareward train {wanted}`, of "
+            "the same game, and name its folder by --from."
+        )
+
+
 def take_over(trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What the run named in the config hands over: whose it is, for config.json, and the file that holds it. All of it
     is loaded, too, so that what does not fit is refused before there is a folder."""
@@ -35,6 +44,11 @@ def take_over(trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
     source = RunFolder.open(Path(config.start_from or ""))
     tensors, frames = newest_tensors(source, warn)
     theirs = read_config(source, warn)
+    if config.method_row.starts_from not in (None, theirs.method):
+        raise UsageError(
+            f"'{config.method}' starts from a run of '{config.method_row.starts_from}', but {source.path} was trained "
+            f"with '{theirs.method}'; give another run with --from."
+        )
     policy: State = {}
     if not isinstance(trainer.agent, RandomAgent):
         policy = {name: t for name, t in part(tensors, "policy").items() if name.split(".")[0] in CARRIED_OVER}

@@ -242,7 +242,7 @@ def test_the_captured_graph_acts_on_the_frames_of_its_own_group(n_groups, policy
     trainer.env.close()
 
 
-@pytest.mark.parametrize("method", ["mega", "rnd", "sto", "div", "extrinsic"])
+@pytest.mark.parametrize("method", ["mega", "rnd", "sto", "sto-manager", "div", "extrinsic"])
 def test_the_fast_collector_records_what_the_plain_one_does(method):
     """Random actions, full precision: with graphs and pinned memory, and without."""
     fast = replace(PONG, method=method, reward=None)

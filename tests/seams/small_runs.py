@@ -4,6 +4,7 @@ A method that joins the zoo joins the tests of this folder. If its defaults are 
 `SMALL`.
 """
 
+import atexit
 import functools
 import signal
 import tempfile
@@ -40,6 +41,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "morel": {"motion": TINY_MOTION},
     "oomdp": {"n_slots": 4, "background_frames": N * T},
     "sto": {"hold": 5, "epochs": 1, "minibatches": 2},
+    "sto-manager": {"hold": 4},
     "div": {"holds": (2, 3), "epochs": 1},
     "curiosity": {"epochs": 1, "minibatches": 2, "normalise_frames": N * T},
     "emp": {"minibatches": 2, "normalise_frames": N * T},
@@ -78,7 +80,17 @@ def small(method: str, **changes: Any) -> TrainConfig:
         "env": PongConfig(points=1, max_steps=17),
         "reward": find_method(method).config(**SMALL.get(method, {})),
     }
+    if source := find_method(method).starts_from:
+        settings |= {"start_from": str(finished(source)), "g_channel": "no"}
     return TrainConfig(method=method, **{**settings, **changes})
+
+
+@functools.cache
+def finished(method: str) -> Path:
+    """The folder of a small run that others start from."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return start(small(method, g_channel="no"), Path(folder.name) / method, **QUIET).path
 
 
 class Watched:

@@ -51,7 +51,7 @@ def test_the_command_line_knows_plain(tmp_path):
     assert (control["overlap"], control["execution"]["graph"]) == ("off", "off")
 
 
-@pytest.mark.parametrize("method", ["extrinsic", "mega", "rnd", "emp", "sto", "div", "world-model"])
+@pytest.mark.parametrize("method", ["extrinsic", "mega", "rnd", "emp", "sto", "sto-manager", "div", "world-model"])
 def test_on_a_cpu_without_overlap_the_fast_run_and_the_plain_run_are_the_same_bit_for_bit(method, tmp_path):
     # Dense convolutions and folded weights round differently; everything else that is fast needs a GPU.
     execution = replace(TINY_CONTROL.execution, dense="off", folded="off")
@@ -72,7 +72,9 @@ def fast_collector(
 
 
 @pytest.mark.parametrize("overlap", ["off", "on"])
-@pytest.mark.parametrize("method", ["mega", "rnd", "emp", "extrinsic", "random", "sto", "div", "world-model", "world"])
+@pytest.mark.parametrize(
+    "method", ["mega", "rnd", "emp", "extrinsic", "random", "sto", "sto-manager", "div", "world-model", "world"]
+)
 def test_the_fast_collector_and_the_plain_one_give_the_same_run_bit_for_bit(method, overlap, tmp_path, monkeypatch):
     config = small(method, control=replace(TINY_CONTROL, overlap=overlap))
     plain, _ = whole(config)
@@ -134,7 +136,7 @@ def test_groups_and_overlap_leave_no_trace_in_what_is_recorded_and_learnt(n_grou
     assert one.rollout.fields["g"].max() > 0
 
 
-@pytest.mark.parametrize("method", ["sto", "div"])
+@pytest.mark.parametrize("method", ["sto", "sto-manager", "div"])
 def test_groups_leave_no_trace_in_the_codes_by_which_a_policy_acts(method):
     one, two = (trained(breakout(method, n, warmup_steps=10**6))[0].rollout for n in (1, 2))
     assert torch.equal(one.actions, two.actions)

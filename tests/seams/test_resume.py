@@ -14,7 +14,7 @@ from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
 from megareward.training import run as training_run
 from megareward.training.config import create_run, read_config
-from megareward.training.run import resume, start
+from megareward.training.run import create, resume, start
 from tests.seams.small_runs import (
     EVERY,
     ITERATIONS,
@@ -42,7 +42,7 @@ def test_a_run_cut_off_in_every_iteration_and_stopped_after_every_one_ends_as_if
     config, path = small(method), tmp_path / "run"
     uninterrupted, _ = whole(config)
     assert len(uninterrupted.scores) > N  # half games, too, had to be remembered
-    create_run(path, config, {})
+    create(config, path)
     for iteration in range(ITERATIONS):
         power_cut = stop_at(3 * iteration, "power cut")  # at the very first step, then later and later in a rollout
         with pytest.raises(PowerCutError):

@@ -3,7 +3,7 @@
 import torch
 
 from megareward.hierarchy.levels import Levels
-from megareward.hierarchy.manager import Manager, own_time_gae
+from megareward.hierarchy.manager import Decisions, Manager, own_time_gae
 from megareward.observers import build_observer
 from megareward.observers.interface import Context, Seen
 from megareward.rewards.settings import DivConfig
@@ -128,28 +128,32 @@ def test_advantages_in_a_managers_own_time_are_those_written_out(generator):
         torch.testing.assert_close(fast, slowly(rewards, values, decided, cut))
 
 
+def test_nothing_that_follows_a_cut_is_worth_anything_to_a_decision_before_it(generator):
+    """Also where the cut lies between two decisions, as an episode's last frame does."""
+    decided = torch.tensor([1, 0, 0, 0, 1, 0], dtype=torch.bool)[:, None]
+    cut = torch.tensor([0, 0, 0, 1, 1, 0], dtype=torch.bool)[:, None]  # frame 3 is the last, frame 4 the next first
+    rewards, values = torch.tensor([1.0, 2.0, 4.0, 0.0, 8.0])[:, None], torch.rand(6, 1, generator=generator)
+    advantages = own_time_gae(rewards, values, decided, cut, DISCOUNT, LAMBDA)[:, 0]
+    torch.testing.assert_close(advantages[0], 1.0 + 2.0 + 4.0 - values[0, 0])
+    torch.testing.assert_close(advantages[4], 8.0 + values[5, 0] - values[4, 0])
+
+
 def test_a_manager_learns_to_pick_what_pays_for_its_own_code():
     """Its code k pays if it picks k: one decision a step, each a block of its own."""
     world = World(16, 2, SHAPE, CPU, 0)
-    names = {"code": "skill", "decided": "skill_drawn", "log_prob": "p", "value": "v", "skill": "up", "cut": "up_drawn"}
-    manager, observer = Manager(world, K, learning_rate=3e-3, seed=0), levels(n_envs=16)
-    declared = {field.name: field for field in observer.fields}
-    fields = [declared["skill"], declared["skill_drawn"]]
-    fields += [declared["skill"]._replace(name="up"), declared["skill_drawn"]._replace(name="up_drawn")]
-    fields += [declared["skill_value"]._replace(name=name) for name in ("p", "v")]
-    rollout = Rollout(8, world, 1, fields=fields)
+    manager = Manager(world, K, learning_rate=3e-3, seed=0, own_skills=K)
+    rollout = Rollout(8, world, 1)
     rollout.all_frames.copy_(frames(9, 16)[:, :, 0])
     random = torch.Generator().manual_seed(0)
     share = 0.0
     for _ in range(40):
         up = torch.randint(K, (9, 16), generator=random)
         draws = torch.empty(9 * 16, K).exponential_(generator=random)
-        stacks = rollout.all_frames.flatten(0, 1)
+        stacks = rollout.all_frames.flatten(0, 1)[:, None]
         with torch.no_grad():
             code, log_prob, value = (x.view(9, 16) for x in manager.decide(stacks, up.flatten(), draws))
         yes = torch.ones(9, 16, dtype=torch.bool)
-        rollout.fields.update(skill=code, skill_drawn=yes, p=log_prob, v=value, up=up, up_drawn=yes)
         right = (code == up)[:-1].float()
-        manager.learn(rollout, right, names)
+        manager.learn(rollout, right, Decisions(code, yes, log_prob, value, cut=yes, skill=up))
         share = float(right.mean())
     assert share > 0.9
