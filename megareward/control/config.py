@@ -64,6 +64,10 @@ class RtmConfig:
     local_sources: float = 0.125
     """local: share of the cells from which Phi draws in each transition that it learns from; those around which
     something changed come first."""
+    local_credit: Literal["explained", "even"] = "explained"
+    """local: how much each changed pixel of a cell says about where it came from. explained: as much as the best
+    drawing explains of it, and cells that showed nothing but background are not asked. even: all pixels alike, and
+    all cells."""
     attention: Attention = "softmax"
     """How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
     channels: int = 16
@@ -127,7 +131,7 @@ class LatentConfig:
     above_chance: bool = False
     """Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
     added up at every step. Paper, released code: no."""
-    background: float = 0.5
+    background: float = 0.0
     """Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
     flash: float = 0.5

@@ -9,10 +9,13 @@ of a cell holds at its border, where control changes hands.
   draw      every cell `from` draws the change s_t - s_{t-1} of all pixels no further from it than `reach`
   learn     the squared error of the drawings, each source on its own
   attend    each pixel that changed is shared out among those who could draw it, by how well they did (the posterior
-            of a mixture in which one source paints each pixel); a cell's relation is the mean over its changed pixels
+            of a mixture in which one source paints each pixel); a cell's relation is the mean over its changed pixels,
+            each counted by how much its best drawing explains
 
 Eq. 7-8 are not needed: whoever drew it best is known once the frame is there. A cell that shows what it showed relies
-on itself. Beyond `reach` a source draws nothing: no cell relies on one that is not its neighbour.
+on itself, and so does one of which nobody could explain anything. Beyond `reach` a source draws nothing: no cell relies
+on one that is not its neighbour. Nor on one that showed nothing but background: Phi still sees there what left it some
+steps ago, but it is from the cell where a thing was that control is taken on.
 """
 
 from typing import NamedTuple
@@ -29,6 +32,11 @@ KERNELS = (5, 5, 3)
 """Sides of the three convolutions; together a pixel is told of pixels up to 5 away."""
 NOISE = 16 / 255
 """Standard deviation of a pixel about what its painter drew, as a share of the range from black to white."""
+
+DOUBT = 1.0
+"""Nats that speak for the cell itself, against all that was explained of it."""
+LOWEST = -1e30
+"""A log-likelihood of nothing, but finite: where everybody has it, it is still a number."""
 
 
 class Window(NamedTuple):
@@ -119,9 +127,33 @@ class LocalRTM(nn.Module):
         actions: Int[Tensor, "N"],
         now: Float[Tensor, "N px_h px_w"],
         changed: Bool[Tensor, "N px_h px_w"],
+        empty: Bool[Tensor, "N HW"],
         scale: Float[Tensor, ""] | float,
     ) -> Float[Tensor, "N HW HW"]:
-        """The relation [to, from]; rows sum to 1. `scale` is the range of the observation from black to white."""
+        """The relation [to, from]; rows sum to 1. `empty`: cells that showed nothing but background in the last frame.
+        `scale` is the range of the observation from black to white."""
+        grid, change, noise = self.grid, now - stack[:, -1], NOISE * scale
+        itself = torch.eye(grid.n_cells, device=now.device)
+        fits = self.fits(stack, actions, change, changed, noise)  # (N, from, px_h, px_w)
+        if self.config.local_credit == "even":
+            shares = grid.to_cells(fits.softmax(1) * changed[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
+            n_changed = shares.sum(-1, keepdim=True)
+            return torch.where(n_changed > 0, shares / n_changed.clamp(min=1), itself)
+        fits = torch.where(empty[:, :, None, None], LOWEST, fits)
+        blank = -(change / noise).square() / 2
+        explained = (fits.amax(1) - blank).clamp(min=0) * changed  # (N, px_h, px_w) in nats
+        shares = grid.to_cells(fits.softmax(1) * explained[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
+        return (shares + DOUBT * itself) / (shares.sum(-1, keepdim=True) + DOUBT)
+
+    def fits(
+        self,
+        stack: Float[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        change: Float[Tensor, "N px_h px_w"],
+        changed: Bool[Tensor, "N px_h px_w"],
+        noise: Float[Tensor, ""] | float,
+    ) -> Float[Tensor, "N HW px_h px_w"]:
+        """The log-likelihood of every pixel's change according to each source; `LOWEST` where it has drawn nothing."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         windows = self.windows(stack).transpose(1, 2)  # (N, HW, K, side_h, side_w)
@@ -131,13 +163,9 @@ class LocalRTM(nn.Module):
             drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), self.near(changed).nonzero().unbind(1)
             if len(n):  # of nothing at all PyTorch would make no blocks
                 drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
-        errors = (drawn - self.windows(now - stack[:, -1])) / (NOISE * scale)
-        fits = -errors.square() / 2  # (N, from, side_h, side_w)
-        screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), -torch.inf)
+        fits = -((drawn - self.windows(change)) / noise).square() / 2  # (N, from, side_h, side_w)
+        screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
         for cell in range(HW):  # where on the screen each has drawn
             y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
             screen[:, cell, y : y + side_h, x : x + side_w] = fits[:, cell]
-        shares = screen[:, :, up : up + grid.px_h, left : left + grid.px_w].softmax(1) * changed[:, None]
-        n_changed = grid.to_cells(changed).sum((-2, -1))[..., None]  # (N, to, 1)
-        relation = grid.to_cells(shares).sum((-2, -1)).transpose(1, 2) / n_changed.clamp(min=1)
-        return torch.where(n_changed > 0, relation, torch.eye(HW, device=relation.device))
+        return screen[:, :, up : up + grid.px_h, left : left + grid.px_w]

@@ -95,9 +95,10 @@ class ControlModels:
         anchor: Float[Tensor, "N px_h px_w"] | None,
     ) -> Float[Tensor, "N HW HW"]:
         if isinstance(self.rtm, LocalRTM):
-            scaled = self.normaliser(stack), actions, self.normaliser(now)
+            scaled, last = (self.normaliser(stack), actions, self.normaliser(now)), stack[:, -1]
+            empty = self.background.shown(last, self.grid)
             with self.autocast():
-                return self.rtm.attend(*scaled, now != stack[:, -1], self.normaliser.scale)
+                return self.rtm.attend(*scaled, now != last, empty, self.normaliser.scale)
         source, target = self.see(stack, anchor), self.see(now[:, None], anchor)
         if self._folded is not None and self._folded[1] is not None:
             return self._folded[1](source, actions, target)

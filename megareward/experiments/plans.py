@@ -179,7 +179,7 @@ def charged(config: TrainConfig) -> TrainConfig:
 
 PAIRS = control(rtm={"model": "pairs"})
 ADDED_UP = {"combine": "sum", "clip": True, "above_chance": True}
-EARLIER_MODELS = both(PAIRS, control(latent={**ADDED_UP, "hold": True, "reward": "record"}))
+EARLIER_MODELS = both(PAIRS, control(latent={**ADDED_UP, "hold": True, "background": 0.5, "reward": "record"}))
 EARLIER = both(EARLIER_MODELS, charged)
 """Mega-reward as it was by default when the first tables were made."""
 
@@ -307,7 +307,10 @@ WHOSE_MAPS = {
 """Who says what is controlled: branches of the game, the two kinds of RTM, or models that have learnt nothing."""
 
 
-BY_SIGHT = control(rtm={"model": "local"}, latent={**ADDED_UP, "background": 0.5})
+ALL_ALIKE = control(rtm={"local_credit": "even"}, latent={"background": 0.5})
+"""Relations by sight as they were first: every changed pixel says as much as any other, and a cell that shows nothing
+but background forgets half of its control in each step."""
+BY_SIGHT = both(control(rtm={"model": "local"}, latent=ADDED_UP), ALL_ALIKE)
 UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
 
 
@@ -347,9 +350,11 @@ GROWTH = {
     "growth, charged": both(method("mega"), EARLIER),
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
     "Eq. 11 added up": form("difference"),
+    "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
 }
 """Other rewards for the growth of control: in the form `record` of relations by pairs, with and without the loss of all
-of it at an end; and of the sum of direct and latent control in place of the larger of the two."""
+of it at an end; of the sum of direct and latent control in place of the larger of the two; and of relations to which
+every changed pixel adds alike."""
 
 DEATH = Experiment(
     name="death",
@@ -375,7 +380,7 @@ def printed_models(config: TrainConfig) -> TrainConfig:
 
 MOVED = control(latent={"reward": "moved"})
 RUNGS = {
-    "relations by sight": control(rtm={"model": "local", "stack": 4}),
+    "relations by sight": control(rtm={"model": "local", "stack": 4, "local_credit": "even"}),
     "what moves is paid": both(MOVED, no_charge),
     "softmax and place": control(adm={"attention": "softmax", "place": True}),
     "frames scaled": control(normalise="pixel"),
@@ -426,8 +431,10 @@ SIGHT = Experiment(
     rows={
         "Eq. 11": EQ_11,
         "Eq. 11, untrained": both(EQ_11, UNTRAINED),
-        "Eq. 11 of the larger": method("mega"),
-        "Eq. 11 of the larger, untrained": both(method("mega"), UNTRAINED),
+        "Eq. 11 of the larger": both(method("mega"), ALL_ALIKE),
+        "Eq. 11 of the larger, untrained": both(method("mega"), ALL_ALIKE, UNTRAINED),
+        "Eq. 11 of the larger, by what is explained": method("mega"),
+        "Eq. 11 of the larger, by what is explained, untrained": both(method("mega"), UNTRAINED),
         "Eq. 11, neither place nor prior": both(EQ_11, PLAIN_ADM),
         "Eq. 11, no clip": both(EQ_11, control(latent={"clip": False})),
         "Eq. 10 and 11": both(EQ_11, PLAIN_SUM),
@@ -451,7 +458,7 @@ DEATH_ATARI = Experiment(
     name="death-atari",
     question="What is control worth on Atari, under one rule for death?",
     rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd"))
-    | {name: GROWTH[name] for name in ("growth, charged", "Eq. 11 added up")},
+    | {name: GROWTH[name] for name in ("growth, charged", "Eq. 11 added up", "Eq. 11, all pixels alike")},
     columns={name: atari(name) for name in ("breakout", "kung_fu_master", "up_n_down", "seaquest", "pong")},
     frames=10_000_000,
     seeds=1,

@@ -257,6 +257,9 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
+    elif config["control"]["rtm"]["model"] == "pairs":
+        rtm = {name: value for name, value in config["control"]["rtm"].items() if not name.startswith("local_")}
+        bears["control"] = config["control"] | {"rtm": rtm}
     if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
         bears.pop("warmup_steps", None)
     noise = config.get("noise") or {}
@@ -269,10 +272,10 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
-    choice, RTM was of pairs, and control added up."""
+    choice, RTM was of pairs, control added up, and all pixels spoke alike."""
     control = config.get("control")
     if isinstance(control, dict):
-        for name, was in (("rtm", {"model": "pairs"}), ("latent", {"combine": "sum"})):
+        for name, was in (("rtm", {"model": "pairs", "local_credit": "even"}), ("latent", {"combine": "sum"})):
             if isinstance(control.get(name), dict):
                 control = control | {name: was | control[name]}
         config = config | {"control": control}

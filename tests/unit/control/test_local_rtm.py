@@ -1,12 +1,14 @@
 """Relations by sight: who can draw what, and who is given the credit."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from megareward.control.config import ControlConfig, ExecutionConfig, RtmConfig
 from megareward.control.grid import Grid
 from megareward.control.learning.learner import ControlLearner
-from megareward.control.local_rtm import NOISE, LocalRTM
+from megareward.control.local_rtm import DOUBT, NOISE, LocalRTM
 from megareward.control.models import ControlModels
 
 N, K, A, SCALE = 4, 2, 3, 20.0
@@ -14,9 +16,9 @@ GRID = Grid(2, 3, 16, 30)  # cells of 8 x 10
 CONFIG = RtmConfig(model="local", stack=K, local_features=5)
 
 
-def rtm(grid: Grid = GRID) -> LocalRTM:
+def rtm(grid: Grid = GRID, credit: str = "explained") -> LocalRTM:
     torch.manual_seed(0)
-    return LocalRTM(grid, CONFIG, A)
+    return LocalRTM(grid, replace(CONFIG, local_credit=credit), A)
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -49,7 +51,7 @@ def test_a_source_draws_from_its_own_cell_only(side):
     assert not torch.equal(own.draw(seen, actions), own.draw(seen, (actions + 1) % A))
 
 
-def relation_as_loops(own, stack, actions, now, changed):
+def relation_as_loops(own, stack, actions, now, changed, empty):
     """Pixel by pixel, source by source."""
     grid, HW = own.grid, own.grid.n_cells
     windows, change = own.windows(stack).transpose(1, 2), now - stack[:, -1]
@@ -58,31 +60,46 @@ def relation_as_loops(own, stack, actions, now, changed):
         drawn = own.draw(windows[n], actions[n].repeat(HW))
         for to in range(HW):
             y0, x0 = to // grid.W * grid.cell_h, to % grid.W * grid.cell_w
-            shares = []
+            shares, weights = [], []
             for y in range(y0, y0 + grid.cell_h):
                 for x in range(x0, x0 + grid.cell_w):
                     if not changed[n, y, x]:
                         continue
-                    likelihood = torch.zeros(HW)
+                    likelihood = torch.zeros(HW, dtype=torch.float64)
+                    blank = -((change[n, y, x].double() / (NOISE * SCALE)) ** 2) / 2
                     for source in range(HW):
+                        if empty[n, source] and own.config.local_credit == "explained":
+                            continue
                         at_y = y - source // grid.W * grid.cell_h + own.rows.reach
                         at_x = x - source % grid.W * grid.cell_w + own.columns.reach
                         if 0 <= at_y < own.rows.side and 0 <= at_x < own.columns.side:
-                            error = drawn[source, at_y, at_x] - change[n, y, x]
+                            error = (drawn[source, at_y, at_x] - change[n, y, x]).double()
                             likelihood[source] = (-((error / (NOISE * SCALE)) ** 2) / 2).exp()
-                    shares.append(likelihood / likelihood.sum())
-            relation[n, to] = torch.stack(shares).mean(0) if shares else torch.eye(HW)[to]
+                    if likelihood.sum() > 0:
+                        shares.append(likelihood / likelihood.sum())
+                        weights.append((likelihood.max().log() - blank).clamp(min=0))
+            itself = torch.eye(HW, dtype=torch.float64)[to]
+            if own.config.local_credit == "even":
+                relation[n, to] = torch.stack(shares).mean(0) if shares else itself
+            else:
+                total = sum((w * s for w, s in zip(weights, shares, strict=True)), DOUBT * itself)
+                relation[n, to] = total / total.sum()
     return relation
 
 
-def test_the_relation_as_loops():
-    own, actions = rtm(), torch.arange(N) % A
+@pytest.mark.parametrize("credit", ["explained", "even"])
+def test_the_relation_as_loops(credit):
+    own, actions = rtm(credit=credit), torch.arange(N) % A
     stack, now = noise(N, K, 16, 30), noise(N, 16, 30, seed=1)
     changed = noise(N, 16, 30, seed=2) > 1
     changed[0, :8, :10] = False  # a cell of the first environment is still
+    empty = noise(N, 6, seed=3) > 0.8
+    empty[1] = True  # nobody is asked
     with torch.no_grad():
-        relation = own.attend(stack, actions, now, changed, SCALE)
-        torch.testing.assert_close(relation, relation_as_loops(own, stack, actions, now, changed), atol=1e-5, rtol=1e-4)
+        relation = own.attend(stack, actions, now, changed, empty, SCALE)
+        slow = relation_as_loops(own, stack, actions, now, changed, empty)
+    torch.testing.assert_close(relation, slow, atol=1e-5, rtol=1e-4)
+    assert credit == "even" or torch.equal(relation[1], torch.eye(6))
     torch.testing.assert_close(relation.sum(-1), torch.ones(N, 6))
     assert torch.equal(relation[0, 0], torch.eye(6)[0])
     assert (relation[:, 0, 2] == 0).all()  # two cells away
@@ -93,7 +110,8 @@ def test_on_a_still_screen_every_cell_relies_on_itself():
     grid = Grid(2, 2, 42, 42)  # large enough for blocks
     own, stack = rtm(grid), noise(N, K, 42, 42)
     still = torch.zeros(N, 42, 42, dtype=torch.bool)
-    relation = own.attend(stack, torch.zeros(N, dtype=torch.long), stack[:, -1], still, SCALE)
+    empty = torch.zeros(N, 4, dtype=torch.bool)
+    relation = own.attend(stack, torch.zeros(N, dtype=torch.long), stack[:, -1], still, empty, SCALE)
     assert own.block > 1
     assert torch.equal(relation, torch.eye(4).expand(N, 4, 4))
 
@@ -146,3 +164,29 @@ def test_it_learns_where_a_thing_came_from_across_a_border():
     relation = models.attend(stack, actions[0, :1], now, None).relation[0]
     assert relation[1, 0] > 0.9
     assert torch.equal(relation[4], torch.eye(6)[4])
+
+
+def test_a_faint_edge_says_less_than_what_was_drawn_and_an_empty_cell_nothing(monkeypatch):
+    """A dot moves on inside cell 1. Its own cell draws that, all but a faint edge, which it draws a little wrong; the
+    other cells draw nothing, and would be credited with the edge if all pixels spoke alike."""
+    stack, now = torch.zeros(1, K, 16, 30), torch.zeros(1, 16, 30)
+    stack[0, -1, 3, 14] = now[0, 3, 15] = 20.0
+    now[0, 4, 14] = 1.0
+    changed, change = now != stack[:, -1], now - stack[:, -1]
+
+    def draw(seen, actions):
+        own = rtm()
+        drawn = own.windows(change)[0].clone()
+        drawn[1, 4 + own.rows.reach, 4 + own.columns.reach] = -1.0
+        drawn[torch.arange(6) != 1] = 0
+        return drawn
+
+    relations = {}
+    for credit in ("explained", "even"):
+        own = rtm(credit=credit)
+        monkeypatch.setattr(own, "draw", draw)
+        monkeypatch.setattr(own, "near", lambda changed: torch.ones(1, 6))
+        none = torch.zeros(1, 6, dtype=torch.bool)
+        relations[credit] = own.attend(stack, torch.zeros(1, dtype=torch.long), now, changed, none, SCALE)[0, 1]
+    assert relations["explained"][1] > 0.99
+    assert relations["even"][1] < 0.85
