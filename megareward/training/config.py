@@ -253,7 +253,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     if "episodic" in config["reward"]:  # what holds, not who said it
         exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
-        del bears["episodic"]
+        bears.pop("episodic", None)
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}

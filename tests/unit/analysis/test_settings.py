@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from megareward.analysis.results import add_run, table
+from megareward.analysis.settings import without_seed
 from megareward.control.config import ControlConfig
 from megareward.runs.record import read_records
+from megareward.training.config import TrainConfig, to_dict
 from megareward.viewer.runs import Run, differences, group_runs
 from tests.unit.viewer.test_report import logged
 
@@ -72,3 +74,11 @@ def groups_of(folder: Path, *paths: Path) -> int:
     assert sum(line.startswith("breakout ") for line in lines) == len(found) == len({group.name for group in found})
     assert bool(differences(runs)) == (len(found) > 1)
     return len(found)
+
+
+def test_settings_that_lack_the_rule_for_death_are_compared_without_it():
+    """As in a config.json that somebody has forged."""
+    config = json.loads(json.dumps(to_dict(TrainConfig("mega", "mini-pong"))))
+    whole = without_seed(config)
+    del config["episodic"]
+    assert without_seed(config) == whole

@@ -59,7 +59,7 @@ def test_rules_without_a_model_are_at_chance_over_movers_exactly_and_not_elsewhe
     assert rows["uniform"]["movers_auroc"][:3] == (0.5, 0.5, 0.5)
     assert {found.mean for found in rows["uniform"]["movers_lag_auroc"]} <= {0.5, None}
     assert rows["uniform"]["relation_auroc"].mean == 0.5
-    assert rows["uniform"]["g_auroc"].mean > 0.7  # this is why movers are asked about
+    assert rows["uniform"]["g_auroc"].mean > 0.6  # this is why movers are asked about
     assert abs(rows["uniform"]["kept_movers_auroc"].mean - 0.5) > 0.03
 
 
