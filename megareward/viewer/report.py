@@ -20,8 +20,8 @@ from megareward.viewer.markup import code, duration, section, table
 from megareward.viewer.runs import Group, Run, differences, group_runs
 from megareward.viewer.standings import game_section
 
-PAGE, POSTER = "watch.html", "watch.png"
-"""What `megareward watch` leaves in a run's folder."""
+PAGE, POSTER, PAGE_OF_TWO = "watch.html", "watch.png", "watch-beside.html"
+"""What `megareward watch` leaves in a run's folder; the last of them with --beside."""
 
 
 def default_place(paths: Sequence[Path]) -> Path:
