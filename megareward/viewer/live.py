@@ -22,7 +22,7 @@ from megareward.quantities import count
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
 from megareward.runs.logs import RunLogs
-from megareward.viewer.charts import Line, line_chart, spark_chart
+from megareward.viewer.charts import NARROW, Line, line_chart, spark_chart
 from megareward.viewer.page import page
 from megareward.viewer.recording import record_run
 from megareward.viewer.runs import Run, group_runs, score_line
@@ -45,7 +45,7 @@ class Live:
         """For the page, every few seconds."""
         logs = RunLogs.read(self.folder.path)
         done, total = (int(logs.metrics[-1]["frames"]) if logs.metrics else 0), int(logs.config["frames"])
-        words = f"{count(done)} of {count(total)} frames"
+        words = f"{count(done)} of {count(total)} frames" if done < total else f"over after {count(done)} frames"
         if logs.metrics and "score" in logs.metrics[-1]:
             words += f", score {logs.metrics[-1]['score']:.4g} over the last 50 games"
         return {
@@ -62,7 +62,7 @@ class Live:
         parts = []
         line = score_line(group_runs([Run.read(self.folder.path)])[0]) if logs.metrics else None
         if line is not None:
-            parts.append(line_chart([line], label="score against frames", height=240))
+            parts.append(line_chart([line], label="score against frames", width=NARROW, height=200))
         names = dict.fromkeys(name for row in logs.metrics for name in row if name.startswith(CURVES))
         for name in names:
             rows = [(row["frames"], row[name]) for row in logs.metrics if name in row]

@@ -1,7 +1,6 @@
 // State, controls and the loop.
 const STEPS_PER_SECOND = 15; // what 60 Atari frames a second are at one decision in four
 const state = { t: 0, playing: false, debt: 0, last: 0, hover: null, pinned: null, numbers: true, truth: false };
-const TOUCHED = matchMedia("(pointer: coarse)").matches;
 const TILES = {
   step: "agent decisions since the recording began",
   game: "number of the game",
@@ -81,6 +80,7 @@ class Side {
     box.classList.toggle("empty", cell === null);
     if (cell === null) {
       box.innerHTML = `<span class="hint">${TOUCHED ? "Tap a cell to see where it comes from; tap it again to let go."
+        : TWO ? "Point at a cell to see where it comes from; click to keep it."
         : "Point at a cell (or press W A S D) to see where it comes from; click to keep it."}</span>`;
       return;
     }
@@ -275,7 +275,7 @@ function listenToPanel(panel) {
   canvas.onclick = event => pin(cellAt(event));
 }
 
-const ABOUT_LANES = "Reward: growth of control in this step (Eq. 11). Control: the sum of g over all cells. ";
+const ABOUT_LANES = "Reward: growth of control in this step (Eq. 11). Control: the sum of g over all cells. On the right, the scale. ";
 const ABOUT_TRIANGLES = "Triangles are points won or lost; the game's score is shown to you, never to the agent.";
 
 function build() {
@@ -286,8 +286,9 @@ function build() {
   $("subtitle").textContent = TWO ? `two games under one clock, ${T} steps; both rows of curves have the same scales`
     : `${aboutRun(facts)}; ${T} steps recorded${MAPPED ? "" : ". This method keeps no control maps"}`;
   $("slider").max = T - 1;
-  const about = TWO ? `${WORDS.direct[0]}: ${WORDS.direct[1]}. ${WORDS.g[0]}: ${WORDS.g[1]}. ` : "";
-  $("caption").textContent = (MAPPED ? about + ABOUT_LANES : "") + ABOUT_TRIANGLES;
+  const about = TWO ? `Amber corners: where the last action shows most. ${WORDS.direct[0]}: ${WORDS.direct[1]}. ${WORDS.g[0]}: ${WORDS.g[1]}. ` : "";
+  const scored = recordings.some(recording => recording.facts.score);
+  $("caption").textContent = (MAPPED ? about + ABOUT_LANES : "") + (scored ? ABOUT_TRIANGLES : "");
   const line = (name, words) => `<span><i style="border: 2.5px ${name === "true_g" ? "dashed" : "solid"} ${inkOf(name)}"></i>${words}</span>`;
   $("key").innerHTML = "<b>The truth, found by branching the game:</b>"
     + line("true_direct", "cells that another last action would change")

@@ -1,5 +1,6 @@
 // Recordings, unpacked on demand. Layout: see page.py.
 const $ = id => document.getElementById(id);
+const TOUCHED = matchMedia("(pointer: coarse)").matches;
 const KEPT = 12; // unpacked chunks of a recording in memory: enough for a few seconds at the highest speed
 
 async function unpack(id) {

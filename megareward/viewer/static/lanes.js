@@ -1,4 +1,5 @@
 // The time line: a few lanes around the current step under each game, and the whole recording under the slider.
+const FOOT = 14; // below the lanes: the names of games
 const view = { start: 0, span: Math.min(T, 240), hover: null };
 
 function sized(canvas) {
@@ -51,7 +52,7 @@ const stepUnder = (event, canvas) => {
 function drawLanes(canvas, lanes, traces, t) {
   follow(t);
   const [ctx, width, height] = sized(canvas);
-  const each = height / lanes.length, from = Math.max(0, view.start), to = Math.min(T, view.start + view.span);
+  const each = (height - FOOT) / lanes.length, from = Math.max(0, view.start), to = Math.min(T, view.start + view.span);
   const faint = colour("faint"), line = colour("line");
   ctx.font = '12px system-ui, "DejaVu Sans", sans-serif';
   lanes.forEach((lane, i) => {
@@ -64,17 +65,22 @@ function drawLanes(canvas, lanes, traces, t) {
     ctx.save(), ctx.beginPath(), ctx.rect(0, i * each + 1, width, each - 1), ctx.clip();
     plot(ctx, lane, traces, from, to, width, y);
     ctx.restore();
-    label(ctx, `${lane.name}  `, lane.values[t], 2, i * each + 12, faint, colour("ink"));
-    ctx.textAlign = "right", ctx.fillStyle = faint; // the scale: its highest and its lowest value
-    ctx.fillText(signed(+high.toPrecision(3)), width - 2, i * each + 12);
-    if (low < 0) ctx.fillText(signed(+low.toPrecision(3)), width - 2, bottom);
-    ctx.textAlign = "left";
   });
-  if (view.hover !== null) drawHover(ctx, lanes, width, height, each);
   drawBegins(ctx, traces, from, to, width, height, faint);
   const x = xOf(t, width);
   ctx.strokeStyle = colour("accent"), ctx.lineWidth = 2;
   ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
+  lanes.forEach((lane, i) => lane.values && nameLane(ctx, lane, t, width, i * each + 12, (i + 1) * each - 4));
+  if (view.hover !== null) drawHover(ctx, lanes, width, height, each);
+}
+
+/** What a lane is and its value at step t; on the right its scale: the highest value and, below 0, the lowest. */
+function nameLane(ctx, { name, values, range: [low, high] }, t, width, top, bottom) {
+  const faint = colour("faint"), highest = signed(+high.toPrecision(3)), lowest = signed(+low.toPrecision(3));
+  const after = label(ctx, `${name}  `, 2, top, faint);
+  label(ctx, signed(values[t]), after, top, colour("ink"));
+  label(ctx, highest, width - 2 - ctx.measureText(highest).width, top, faint);
+  if (low < 0) label(ctx, lowest, width - 2 - ctx.measureText(lowest).width, bottom, faint);
 }
 
 /** The numbers of the step that is pointed at, one beside each lane. */
@@ -120,14 +126,15 @@ function plot(ctx, lane, traces, from, to, width, y) {
   }
 }
 
-function label(ctx, name, value, x, y, faint, ink) {
+/** Text that stays legible over curves. Returns where it ends. */
+function label(ctx, text, x, y, ink) {
+  const wide = ctx.measureText(text).width;
   ctx.textAlign = "left", ctx.textBaseline = "alphabetic";
-  const text = signed(value), wide = ctx.measureText(name + text).width;
   ctx.fillStyle = colour("card"), ctx.globalAlpha = .8;
-  ctx.fillRect(x - 2, y - 11, wide + 8, 15);
+  ctx.fillRect(x - 2, y - 11, wide + 4, 14);
   ctx.globalAlpha = 1;
-  ctx.fillStyle = faint, ctx.fillText(name, x, y);
-  ctx.fillStyle = ink, ctx.fillText(text, x + ctx.measureText(name).width, y);
+  ctx.fillStyle = ink, ctx.fillText(text, x, y);
+  return x + wide;
 }
 
 function drawBegins(ctx, traces, from, to, width, height, faint) {
@@ -137,7 +144,7 @@ function drawBegins(ctx, traces, from, to, width, height, faint) {
     if (!traces.first[t] || t === 0) continue;
     const x = xOf(t, width) - (width / view.span) / 2;
     ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
-    ctx.fillText(`game ${traces.game[t]}`, x + 5, height - 5);
+    ctx.fillText(`game ${traces.game[t]}`, x + 5, height - 3);
   }
   ctx.setLineDash([]);
 }

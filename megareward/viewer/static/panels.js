@@ -233,11 +233,12 @@ class Panel {
       for (let i = 0; i < recording.HW; i++)
         if (values[i]) write(ctx, shortNumber(recording.valueOf(step, name, i)), i, width, height, recording);
     }
-    if (name === "frame") markAgent(ctx, step, width, height, recording);
     const laid = state.truth && recording.audited; // the truth, over the frame and over the maps that should show it
+    if (name === "frame" && !laid) markAgent(ctx, step, width, height, recording);
     for (const truth of laid ? ["true_g", "true_direct"] : [])
       if (name === "frame" || truth === `true_${name}`) drawTruth(ctx, width, height, recording, step.maps[truth], truth);
-    if (recording.audited && (name === "direct" || name === "g")) this.say(laid ? agreement(recording, step, name) : this.text);
+    if (name === "frame") this.say(laid ? "what the agent sees; the lines enclose what it truly controls" : this.text);
+    else if (`true_${name}` in step.maps) this.say(laid ? agreement(recording, step, name) : this.text);
     if (cell !== null) outline(ctx, cell, width, height, recording);
   }
 
@@ -253,7 +254,7 @@ class Panel {
         const [from, percent] = recording.sourcesOf(step.relation, to)[0] ?? [to, 0];
         if (from !== to && percent >= 15) arrow(ctx, from, to, percent, width, height, recording);
       }
-      return this.say("each cell's strongest source, if it is another cell; point at a cell for all");
+      return this.say(`each cell's strongest source, if it is another cell; ${TOUCHED ? "tap" : "point at"} a cell for all`);
     }
     for (const [from, percent] of sources.slice(0, 6).reverse())
       if (percent >= 5) arrow(ctx, from, cell, percent, width, height, recording);
