@@ -1,6 +1,6 @@
 """Pictures of what people see, taken in a headless Chromium.
 
-    python scripts/screenshots.py docs runs/mini-breakout-mega-s0    # the pictures of docs/viewer.md
+    python scripts/screenshots.py docs runs/mini-breakout-mega-s0    # the pictures of README and docs/viewer.md
     python scripts/screenshots.py site                               # every page of build/site, to look through
 
 `docs` wants a run of `mega` on a mini game that plays well: `megareward train mega --game mini-breakout --frames 150k`.
@@ -90,7 +90,11 @@ def of_the_docs(run: Path, out: Path, step: int, audited_step: int) -> None:
         for size, kind in ((DESKTOP, "desktop"), (PHONE, "phone")):
             save(taken(opened(f"{alone}#t={step}", size), folder), out / f"viewer-{kind}.png")
             save(taken(opened(f"{two}#t={step}", size), folder), out / f"viewer-two-{kind}.png")
+        save(taken(opened(f"{two}#t={step}", (1000, 720)), folder), out / "viewer-readme.png")
         save(taken(opened(f"{audited}#t={audited_step}&truth=1", DESKTOP), folder), out / "viewer-audited.png")
+        for name, words in (("case-study", []), ("case-study-audited", ["--audited", "--policy", "trained"])):
+            megareward(["figure", "case-study", "--run", str(run), "--out", str(folder / name), *words])
+            save((folder / name).with_suffix(".png").read_bytes(), out / f"{name}.png")
         report = write_report([run], folder / "report.html").as_uri()
         save(taken(opened(report, (1000, 1100), LOADED), folder), out / "report.png")
         save(taken(opened(report, PHONE, LOADED), folder), out / "report-phone.png")
@@ -99,7 +103,7 @@ def of_the_docs(run: Path, out: Path, step: int, audited_step: int) -> None:
         server = serve(live)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address, shown = f"http://127.0.0.1:{server.server_address[1]}/", "document.body && document.body.dataset.shown"
-        game = f"{shown} && document.querySelector('iframe').contentDocument.body.dataset.ready"
+        game = f"{shown} && document.querySelector('iframe').contentDocument?.body?.dataset.ready"
         save(taken(opened(address, DESKTOP, game), folder), out / "live-desktop.png")
         save(taken(opened(address, PHONE, game), folder), out / "live-phone.png")
         server.shutdown()
@@ -154,7 +158,7 @@ def contact_sheet(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    docs = commands.add_parser("docs", help="the pictures of docs/viewer.md")
+    docs = commands.add_parser("docs", help="the pictures of README and docs/viewer.md")
     docs.add_argument("run", type=Path)
     docs.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     docs.add_argument("--step", type=int, default=180, help="what the pictures of the viewer show")

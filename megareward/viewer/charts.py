@@ -73,7 +73,7 @@ def line_chart(
         y = float(py(tick))
         parts.append(f'<line class="grid" x1="{left}" x2="{left + inner_w}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{left - 7}" y="{y + 4:.1f}" text-anchor="end">{number(tick)}</text>')
-    for tick in ticks(0.0, end, 3 if below else 5):
+    for tick in ticks(0.0, end, 4 if below else 5):
         x, foot = float(px(tick)), height - bottom + 17
         parts.append(f'<text class="tick" x="{x:.1f}" y="{foot}" text-anchor="middle">{number(tick)}</text>')
     parts.append(f'<text class="tick" x="{left + inner_w / 2}" y="{height - 4}" text-anchor="middle">{x_name}</text>')

@@ -5,6 +5,7 @@ that trains or by another one; a page that is loaded again shows the same. It li
 for that name only, so that no page of the web can ask it.
 """
 
+import contextlib
 import html
 import json
 import threading
@@ -62,7 +63,9 @@ class Live:
         parts = []
         line = score_line(group_runs([Run.read(self.folder.path)])[0]) if logs.metrics else None
         if line is not None:
-            parts.append(line_chart([line], label="score against frames", width=NARROW, height=200))
+            chart = line_chart([line], label="score against frames", width=NARROW, height=200)
+            caption = f"score, mean of the last 50 games <b>{line.y[-1]:.4g}</b>"
+            parts.append(f'<figure class="score"><figcaption>{caption}</figcaption>{chart}</figure>')
         names = dict.fromkeys(name for row in logs.metrics for name in row if name.startswith(CURVES))
         for name in names:
             rows = [(row["frames"], row[name]) for row in logs.metrics if name in row]
@@ -118,7 +121,10 @@ def handler_of(live: Live, names: set[str]) -> type[BaseHTTPRequestHandler]:
             status, text = (404, "There is no such page.") if make is None else (200, make())
             if self.headers.get("Host", "").lower() not in names:
                 status, kind, text = 403, "text/plain", "Only for this machine."
-            data = text.encode()
+            with contextlib.suppress(ConnectionError):  # a page that is loaded again does not wait for the answer
+                self.answer(status, kind, text.encode())
+
+        def answer(self, status: int, kind: str, data: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))

@@ -144,7 +144,7 @@ function drawBegins(ctx, traces, from, to, width, height, faint) {
     if (!traces.first[t] || t === 0) continue;
     const x = xOf(t, width) - (width / view.span) / 2;
     ctx.beginPath(), ctx.moveTo(x, 0), ctx.lineTo(x, height), ctx.stroke();
-    ctx.fillText(`game ${traces.game[t]}`, x + 5, height - 3);
+    if (x < width - 50) ctx.fillText(`game ${traces.game[t]}`, x + 5, height - 3);
   }
   ctx.setLineDash([]);
 }

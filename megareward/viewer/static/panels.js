@@ -20,7 +20,7 @@ const STOPS = recordings[0].facts.ramps, stopsOf = name => (name.endsWith("direc
 const RAMPS = { direct: rampOf(STOPS.direct), g: rampOf(STOPS.g) };
 const rampFor = name => (name.endsWith("direct") ? RAMPS.direct : RAMPS.g);
 
-const still = new OffscreenCanvas(1, 1), stillCtx = still.getContext("2d", { willReadFrequently: true });
+const still = new OffscreenCanvas(1, 1), stillCtx = still.getContext("2d");
 const faint = new Float32Array(256), counts = new Uint32Array(256);
 
 /** How far each grey is from the frame's most common one, in [0, 1]; the root lifts faint shapes. */
