@@ -244,7 +244,8 @@ def test_a_report_opens_without_complaint_and_fits(browser, tmp_path, width):
     browser.wait("document.querySelectorAll('section').length >= 5")
     assert browser.value("document.documentElement.scrollWidth") == width
     scales = browser.value(
-        "[...document.querySelectorAll('svg')].filter(s => s.clientWidth).map(s => s.clientWidth / s.viewBox.baseVal.width)"
+        "[...document.querySelectorAll('svg')].filter(s => s.clientWidth)"
+        ".map(s => s.clientWidth / s.viewBox.baseVal.width)"
     )
     assert min(scales) > 0.7  # 12 pixels of text stay legible
     assert browser.complaints == []
