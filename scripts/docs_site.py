@@ -61,6 +61,8 @@ def into_the_site(text: str) -> str:
 
     def moved(match: re.Match[str]) -> str:
         name = match[2]
+        if (ROOT / "docs" / name.partition("#")[0]).is_file():  # of a page one folder down
+            return match[0]
         return f"[{match[1]}]({BESIDE[name]})" if name in BESIDE else f"{match[1]} (`{name}` in the repository)"
 
     return re.sub(r"\[([^\]]*)\]\(\.\./([^)\s]+)\)", moved, text)

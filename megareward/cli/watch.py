@@ -1,9 +1,10 @@
 """`megareward watch RUN`."""
 
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import tyro
 
@@ -23,10 +24,13 @@ class WatchArgs(PlayOptions):
 
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
+    beside: Path | None = None
+    """A second run of the same game, to see both from the same start under one clock; `random`: random play, with the
+    maps of RUN."""
     out: Path | None = None
-    """The page. [default: RUN/watch.html]"""
+    """The page. [default: RUN/watch.html; with --beside, RUN/watch-beside.html]"""
     video: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
-    """Also write a clip: a name that ends in .gif or .mp4 (MP4 needs ffmpeg). May be given several times."""
+    """Also write a clip of RUN: a name that ends in .gif or .mp4 (MP4 needs ffmpeg). May be given several times."""
     video_start: int | None = None
     """First step of the clips. [default: where most is earned]"""
     video_steps: int = 150
@@ -37,6 +41,12 @@ class WatchArgs(PlayOptions):
     """Serve a page about a run that is training, for this machine only: its curves and its newest game."""
     port: int = 0
     """Of --live. 0: any that is free."""
+
+    def second_recording(self) -> Any:
+        """What is shown beside the run, if anything."""
+        if self.beside == Path("random"):
+            return replace(self, policy="random").recording(self.run)
+        return None if self.beside is None else self.recording(self.beside)
 
 
 def command(words: list[str]) -> int:
@@ -49,15 +59,15 @@ def command(words: list[str]) -> int:
         return 0
 
     from megareward.viewer.figure import best_moment
-    from megareward.viewer.report import PAGE
+    from megareward.viewer.report import PAGE, PAGE_OF_TWO
     from megareward.viewer.video import check_video, write_video
     from megareward.viewer.watch import write_watch
 
-    check_place(args.out or args.run / PAGE)
+    check_place(args.out or args.run / (PAGE_OF_TWO if args.beside else PAGE))
     for video in args.video:
         check_video(video)
     recording = args.recording(args.run)
-    page = write_watch(recording, args.run, args.out)
+    page = write_watch(recording, args.run, args.out, args.second_recording())
     megabytes = page.stat().st_size / 1e6
     print(f"Wrote {page} ({megabytes:.1f} MB); open it in any browser.")
     if megabytes > LARGE:

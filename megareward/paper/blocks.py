@@ -85,7 +85,7 @@ class Number:
         return "<br>".join(lines)
 
     def markdown(self) -> str:
-        own = " ".join(filter(None, [self.value, self.spread, *(f"^{mark}" for mark in self.marks)]))
+        own = " ".join(filter(None, [self.value, self.spread, *(f"<sup>{mark}</sup>" for mark in self.marks)]))
         notes = "; ".join(filter(None, [self.note, self.beside]))
         return f"{own} ({notes})" if notes else own
 

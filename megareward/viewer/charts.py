@@ -1,7 +1,7 @@
 """Line charts and bars as SVG text: no script, no network, sharp in print, and with the reader's colours."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,19 +32,29 @@ class Level:
     y: float
 
 
+WIDE, NARROW = 760, 400
+"""Widths of charts. Text has the same size in both; what is as narrow as a phone has its names below."""
+
+
+def fitting(draw: Callable[..., str]) -> str:
+    """A chart, drawn by its `width` alone, for wide windows and again for phones; the style sheet shows one of them."""
+    return f'<div class="on-wide">{draw(width=WIDE)}</div><div class="on-narrow">{draw(width=NARROW)}</div>'
+
+
 def line_chart(
     lines: Sequence[Line],
     levels: Sequence[Level] = (),
     *,
     label: str,
     x_name: str = "frames",
-    width: int = 760,
+    width: int = WIDE,
     height: int = 320,
     dots: Sequence[tuple[np.ndarray, np.ndarray]] = (),
 ) -> str:
     """Curves side by side. A level far outside of the curves is written at the edge instead of flattening them."""
     names_wide = 8 * max(len(name) for name in [*(line.name for line in lines), *(f"{v.name} 00000" for v in levels)])
-    left, right, top, bottom = 58, min(24 + names_wide, 260), 16, 38
+    below = width <= NARROW
+    left, right, top, bottom = (42, 14, 16, 38) if below else (58, min(24 + names_wide, 260), 16, 38)
     values = np.concatenate([a for line in lines for a in (line.y, line.low, line.high) if a is not None])
     values = np.concatenate([values, *(scores for _, scores in dots)])  # no game is drawn where it was not
     low, high = _range(values, [level.y for level in levels])
@@ -57,12 +67,13 @@ def line_chart(
     def py(y: np.ndarray | float) -> np.ndarray:
         return top + (high - np.asarray(y)) / (high - low) * inner_h
 
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{html.escape(label)}">']
+    whole = height + (len(lines) + len(levels)) * 18 * below
+    parts = [f'<svg viewBox="0 0 {width} {whole}" role="img" aria-label="{html.escape(label)}">']
     for tick in ticks(low, high):
         y = float(py(tick))
         parts.append(f'<line class="grid" x1="{left}" x2="{left + inner_w}" y1="{y:.1f}" y2="{y:.1f}"/>')
         parts.append(f'<text class="tick" x="{left - 7}" y="{y + 4:.1f}" text-anchor="end">{number(tick)}</text>')
-    for tick in ticks(0.0, end):
+    for tick in ticks(0.0, end, 4 if below else 5):
         x, foot = float(px(tick)), height - bottom + 17
         parts.append(f'<text class="tick" x="{x:.1f}" y="{foot}" text-anchor="middle">{number(tick)}</text>')
     parts.append(f'<text class="tick" x="{left + inner_w / 2}" y="{height - 4}" text-anchor="middle">{x_name}</text>')
@@ -89,10 +100,15 @@ def line_chart(
         shown = line.name if len(line.name) <= 30 else line.name[:29] + "…"
         name = f'<tspan fill="{colour}" class="name">{html.escape(shown)}</tspan>'
         names.append((float(py(line.y[-1])), name))
-    parts += [
-        f'<text x="{left + inner_w + 8}" y="{y + 4:.1f}">{name}</text>'
-        for y, name in _apart(names, top, height - bottom)
-    ]
+    if below:
+        parts += [
+            f'<text x="{left}" y="{height + 12 + 18 * i}">{name}</text>' for i, (_, name) in enumerate(sorted(names))
+        ]
+    else:
+        parts += [
+            f'<text x="{left + inner_w + 8}" y="{y + 4:.1f}">{name}</text>'
+            for y, name in _apart(names, top, height - bottom)
+        ]
     return "".join([*parts, "</svg>"])
 
 
@@ -106,7 +122,8 @@ def _spots(line: Line, x: np.ndarray, y: np.ndarray, x_name: str, most: int = 40
             band = f" ({number(float(line.low[i]))} to {number(float(line.high[i]))})"
         words = f"{line.name}: {number(float(line.y[i]))}{band} at {number(float(line.x[i]))} {x_name}"
         title = f"<title>{html.escape(words)}</title>"
-        spots.append(f'<circle class="spot" cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="7">{title}</circle>')
+        place = f'cx="{x[i]:.1f}" cy="{y[i]:.1f}" r="7" fill="none" pointer-events="all"'
+        spots.append(f'<circle class="spot" {place}>{title}</circle>')
     return spots
 
 
@@ -124,9 +141,11 @@ def spark_chart(lines: Sequence[tuple[int, Line]], *, label: str, width: int = 2
     return "".join([*parts, "</svg>"])
 
 
-def standing(ours: Sequence[tuple[str, float]], others: Sequence[tuple[str, float]], *, label: str) -> str:
+def standing(
+    ours: Sequence[tuple[str, float]], others: Sequence[tuple[str, float]], *, label: str, width: int = WIDE
+) -> str:
     """Scores on one axis from the lowest to the highest: ours are diamonds named above it, the others ticks below."""
-    width, left, line = 760, 20, 17
+    left, line = 20, 17
     scores = [score for _, score in [*ours, *others]]
     low, span = min(scores), (max(scores) - min(scores)) or 1.0
     above, below = (_rows(marks, low, span, width, left) for marks in (ours, others))
@@ -169,7 +188,7 @@ def _rows(
     return rows
 
 
-def share_bar(shares: Sequence[tuple[str, float]], *, label: str, width: int = 760) -> str:
+def share_bar(shares: Sequence[tuple[str, float]], *, label: str, width: int = WIDE) -> str:
     """Parts of a whole, side by side, the large ones named."""
     total = sum(value for _, value in shares) or 1.0
     parts, x = [f'<svg viewBox="0 0 {width} 34" role="img" aria-label="{html.escape(label)}">'], 0.0

@@ -5,6 +5,7 @@ that trains or by another one; a page that is loaded again shows the same. It li
 for that name only, so that no page of the web can ask it.
 """
 
+import contextlib
 import html
 import json
 import threading
@@ -22,7 +23,7 @@ from megareward.quantities import count
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
 from megareward.runs.logs import RunLogs
-from megareward.viewer.charts import Line, line_chart, spark_chart
+from megareward.viewer.charts import NARROW, Line, line_chart, spark_chart
 from megareward.viewer.page import page
 from megareward.viewer.recording import record_run
 from megareward.viewer.runs import Run, group_runs, score_line
@@ -45,7 +46,7 @@ class Live:
         """For the page, every few seconds."""
         logs = RunLogs.read(self.folder.path)
         done, total = (int(logs.metrics[-1]["frames"]) if logs.metrics else 0), int(logs.config["frames"])
-        words = f"{count(done)} of {count(total)} frames"
+        words = f"{count(done)} of {count(total)} frames" if done < total else f"over after {count(done)} frames"
         if logs.metrics and "score" in logs.metrics[-1]:
             words += f", score {logs.metrics[-1]['score']:.4g} over the last 50 games"
         return {
@@ -62,7 +63,9 @@ class Live:
         parts = []
         line = score_line(group_runs([Run.read(self.folder.path)])[0]) if logs.metrics else None
         if line is not None:
-            parts.append(line_chart([line], label="score against frames", height=240))
+            chart = line_chart([line], label="score against frames", width=NARROW, height=200)
+            caption = f"score, mean of the last 50 games <b>{line.y[-1]:.4g}</b>"
+            parts.append(f'<figure class="score"><figcaption>{caption}</figcaption>{chart}</figure>')
         names = dict.fromkeys(name for row in logs.metrics for name in row if name.startswith(CURVES))
         for name in names:
             rows = [(row["frames"], row[name]) for row in logs.metrics if name in row]
@@ -118,7 +121,10 @@ def handler_of(live: Live, names: set[str]) -> type[BaseHTTPRequestHandler]:
             status, text = (404, "There is no such page.") if make is None else (200, make())
             if self.headers.get("Host", "").lower() not in names:
                 status, kind, text = 403, "text/plain", "Only for this machine."
-            data = text.encode()
+            with contextlib.suppress(ConnectionError):  # a page that is loaded again does not wait for the answer
+                self.answer(status, kind, text.encode())
+
+        def answer(self, status: int, kind: str, data: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")
             self.send_header("Content-Length", str(len(data)))

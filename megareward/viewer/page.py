@@ -1,4 +1,4 @@
-"""The case-study page: one HTML file that holds a whole recording and needs nothing else, not even a network.
+"""The case-study page: one HTML file that holds a whole recording, or two, and needs nothing else, not even a network.
 
 How the recording travels
 -------------------------
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.viewer import palette
 from megareward.viewer.drawing import ceiling
@@ -32,20 +33,25 @@ CHUNK = 256
 SCRIPTS = ("data.js", "panels.js", "lanes.js", "app.js")
 
 
-def write_page(recording: Recording, path: Path) -> Path:
-    return save_file(path, page(recording).encode())
+def write_page(recording: Recording, path: Path, beside: Recording | None = None) -> Path:
+    return save_file(path, page(recording, beside).encode())
 
 
-def page(recording: Recording) -> str:
+def page(recording: Recording, beside: Recording | None = None) -> str:
+    """`beside`: a second recording of the same game, shown under the same clock up to the end of the shorter one."""
+    if beside is not None and beside.game != recording.game:
+        raise UsageError(
+            f"One run plays {recording.game} and the other {beside.game}; games beside each other must be the same."
+        )
+    recordings = [recording] if beside is None else [recording, beside]
+    methods = " beside ".join(one.method for one in recordings)
     static = resources.files("megareward.viewer").joinpath("static")
     parts = {
-        "TITLE": html.escape(f"{recording.game}, {recording.method}: what is under control"),
+        "TITLE": html.escape(f"{recording.game}, {methods}: what is under control"),
         "STYLE": static.joinpath("page.css").read_text(encoding="utf-8"),
         "SCRIPT": "\n".join(static.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS),
-        "FACTS": json.dumps(facts(recording)).replace("<", "\\u003c"),
-        "DATA": "\n".join(_element(f"chunk-{i}", chunk) for i, chunk in enumerate(chunks(recording)))
-        + "\n"
-        + _element("traces", traces(recording)),
+        "FACTS": json.dumps([facts(one) for one in recordings]).replace("<", "\\u003c"),
+        "DATA": "\n".join(data for number, one in enumerate(recordings) for data in _elements(number, one)),
     }
     text = static.joinpath("page.html").read_text(encoding="utf-8")
     for name, part in parts.items():
@@ -111,6 +117,11 @@ def _map(recording: Recording, name: str) -> np.ndarray:
 
 def _quantised(values: np.ndarray) -> np.ndarray:
     return (np.nan_to_num(values) / ceiling(values) * 255).round().clip(0, 255).astype(np.uint8)
+
+
+def _elements(number: int, recording: Recording) -> list[str]:
+    pieces = {f"chunk-{number}-{i}": chunk for i, chunk in enumerate(chunks(recording))}
+    return [_element(name, data) for name, data in (pieces | {f"traces-{number}": traces(recording)}).items()]
 
 
 def _element(name: str, data: bytes) -> str:

@@ -4,6 +4,7 @@ import base64
 import html
 import os
 from collections.abc import Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ from megareward.audit.table import SHOWN, way_text
 from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.runs.logs import random_score
-from megareward.viewer.charts import Line, line_chart, number, share_bar, spark_chart
+from megareward.viewer.charts import Line, fitting, line_chart, number, share_bar, spark_chart
 from megareward.viewer.markup import code, duration, section, table
 from megareward.viewer.runs import Group, Run, differences, group_runs
 from megareward.viewer.standings import game_section
 
-PAGE, POSTER = "watch.html", "watch.png"
-"""What `megareward watch` leaves in a run's folder."""
+PAGE, POSTER, PAGE_OF_TWO = "watch.html", "watch.png", "watch-beside.html"
+"""What `megareward watch` leaves in a run's folder; the last of them with --beside."""
 
 
 def default_place(paths: Sequence[Path]) -> Path:
@@ -89,6 +90,15 @@ def _viewers(runs: list[Run], beside: Path) -> str:
     return section("Case study", f'<p class="faint">{words}</p><div class="cards">{"".join(cards)}</div>')
 
 
+ABOUT_AUDITS = (
+    "The truth is found by branching the game (megareward audit). AUROC: the chance that a controlled cell has a "
+    "higher value than another cell of the same frame; 0.5 is guessing. Movers: cells that changed and that the last "
+    "action does not control. Of the way: 0% is what untrained models score, 100% the most that can be seen; rules: "
+    "every cell attends to all alike; change: how much a cell changed. In brackets, 95% bootstrap intervals over "
+    "episodes."
+)
+
+
 def _audits(runs: list[Run]) -> str:
     """Scores of the learnt maps against the counterfactual truth, where `megareward audit` has written them."""
     audits = [audit for run in runs for audit in run.audits]
@@ -111,12 +121,13 @@ def _audits(runs: list[Run]) -> str:
         known = [(n, e) for n, e in enumerate(scores["lag_auroc"], 1) if e["low"] is not None]
         if len(known) > 1:
             columns = [np.array([e[part] for _, e in known]) for part in ("mean", "low", "high")]
-            lines.append(Line(name, np.array([n for n, _ in known], dtype=float), *columns))
+            lines.append(Line(name.removesuffix(" play"), np.array([n for n, _ in known], dtype=float), *columns))
     body = table(["learnt map against the truth", *names], rows)
     if lines:
         label = "AUROC of the influence of an action against the steps since it was taken"
-        body += f"<h3>{label}</h3>" + line_chart(lines, label=label, x_name="steps since the action", height=240)
-    return section("Audit: are the maps true?", body + '<p class="faint">95% bootstrap intervals over episodes.</p>')
+        chart = partial(line_chart, lines, label=label, x_name="steps since the action", height=240)
+        body += f"<h3>{label}</h3>{fitting(chart)}"
+    return section("Audit: are the maps true?", f'{body}<p class="faint">{ABOUT_AUDITS}</p>')
 
 
 def _estimate(estimate: dict[str, Any]) -> str:
@@ -162,7 +173,8 @@ def _time(runs: list[Run]) -> str:
         speed = f"{number(round(run.frames / total))} frames a second on {device}"
         words = f"{html.escape(run.path.name)}: {duration(total)}, {speed}"
         rows = [[html.escape(name), duration(value), f"{value / total:.1%}"] for name, value in seconds.items()]
-        bar = share_bar(list(seconds.items()), label=f"Where the time of {run.path.name} went")
+        shares, label = list(seconds.items()), f"Where the time of {run.path.name} went"
+        bar = fitting(partial(share_bar, shares, label=label))
         details = f"<details><summary>As a table</summary>{table(['part', 'time', 'share'], rows)}</details>"
         parts.append(f"<h3>{words}</h3>{bar}{details}")
     words = '<p class="faint">Where the time of training went; the parts that took most come first.</p>'

@@ -1,13 +1,14 @@
 """The first part of a report: the curves of a game, and its final scores beside everybody else's."""
 
 import html
+from functools import partial
 
 import numpy as np
 
 from megareward.analysis.published import published, published_score
 from megareward.statistics.bootstrap import interval
 from megareward.statistics.scores import last_mean, last_scores, standard_error
-from megareward.viewer.charts import Level, line_chart, number, standing
+from megareward.viewer.charts import Level, fitting, line_chart, number, standing
 from megareward.viewer.markup import section, table
 from megareward.viewer.runs import FEWEST, Group, interval_text, score_line
 
@@ -23,7 +24,8 @@ def game_section(game: str, groups: list[Group], random_scores: dict[str, float]
         episodes = groups[0].runs[0].episodes
         dots = [(np.array([e["frames"] for e in episodes], float), np.array([e["score"] for e in episodes], float))]
     levels = [Level(name, score) for name, score in others.items() if name != "PPO (2017)"]
-    chart = line_chart(lines, levels, dots=dots, label=f"Score of {game} against frames of training")
+    label = f"Score of {game} against frames of training"
+    chart = fitting(partial(line_chart, lines, levels, dots=dots, label=label))
     bands = dict.fromkeys(f"{group.name}: {interval_text(group)}" for group in groups if group.scores)
     each = "Dots: one game each. " if dots else ""
     level = "Dotted lines: scores of others. " if levels else ""
@@ -69,7 +71,8 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
             ]
         )
         ours.append((group.name, float(scores.mean())))
-    picture = standing(ours, list(others.items()), label="Our scores and those of others on one axis") if others else ""
+    label, marks = "Our scores and those of others on one axis", list(others.items())
+    picture = fitting(partial(standing, ours, marks, label=label)) if others else ""
     caption = "Score: mean of the last 50 games of training. Evaluation: mean of the games of megareward eval." + (
         " Below, all on one axis: diamonds are these runs, ticks are others." if picture else ""
     )

@@ -12,7 +12,7 @@ from megareward.viewer.audited import record_audit
 from megareward.viewer.figure import best_moment
 from megareward.viewer.page import write_page
 from megareward.viewer.recording import Recording, record_run
-from megareward.viewer.report import PAGE, POSTER
+from megareward.viewer.report import PAGE, PAGE_OF_TWO, POSTER
 from megareward.viewer.video import poster
 from megareward.waiting import waiting
 
@@ -41,10 +41,15 @@ def record(
     return record_run(run, steps, seed=seed, greedy=greedy, random=random, device=device, warn=warn, progress=progress)
 
 
-def write_watch(recording: Recording, run: Path, out: Path | None = None) -> Path:
-    """Write the page, by default into the run's folder, and beside it one step as a picture. Returns the page."""
+def write_watch(recording: Recording, run: Path, out: Path | None = None, beside: Recording | None = None) -> Path:
+    """Write the page, by default into the run's folder, and its picture: one step. Returns the page.
+
+    With a recording `beside` the page shows both, and there is no picture.
+    """
     with waiting("Writing the page"):
-        page = write_page(recording, out or run / PAGE)
+        page = write_page(recording, out or run / (PAGE if beside is None else PAGE_OF_TWO), beside)
+    if beside is not None:
+        return page
     length = min(40, len(recording))
     t = best_moment(recording, length) + length - 1 if recording.learnt is not None else len(recording) // 2
     picture = io.BytesIO()

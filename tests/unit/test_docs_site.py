@@ -41,6 +41,11 @@ def test_links_are_moved_with_their_pages():
     assert text == "[a](audit.md#b) [c](contributing.md) d (`CITATION.cff` in the repository) [e](#f)"
 
 
+def test_a_method_page_links_to_the_other_pages():
+    page = site.into_the_site(site.deeper("[results](results.md#pong) ![a](images/report.png) [b](../results/runs)"))
+    assert page == "[results](../results.md#pong) ![a](../images/report.png) b (`../results/runs` in the repository)"
+
+
 def test_a_list_is_a_list_also_right_below_its_paragraph():
     text = "Three:\n- one\n  more\n- two\n\n```\nx\n- y\n```\n1. a\n2. b"
     assert site.with_lists(text) == "Three:\n\n- one\n  more\n- two\n\n```\nx\n- y\n```\n\n1. a\n2. b"

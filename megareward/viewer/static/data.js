@@ -1,9 +1,7 @@
-// The recording, unpacked on demand. Layout: see page.py.
+// Recordings, unpacked on demand. Layout: see page.py.
 const $ = id => document.getElementById(id);
-const facts = JSON.parse($("facts").textContent);
-const T = facts.steps, [PX_H, PX_W] = facts.size, [H, W] = facts.grid, HW = H * W;
-const MAPS = Object.keys(facts.maps), MAPPED = MAPS.length > 0; // an oracle has maps and no relation
-const KEPT = 12; // unpacked chunks in memory: enough for a few seconds at the highest speed
+const TOUCHED = matchMedia("(pointer: coarse)").matches;
+const KEPT = 12; // unpacked chunks of a recording in memory: enough for a few seconds at the highest speed
 
 async function unpack(id) {
   const text = atob($(id).textContent);
@@ -13,73 +11,103 @@ async function unpack(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-async function readTraces() {
-  const bytes = await unpack("traces");
-  const floats = new Float32Array(bytes.buffer, 0, 3 * T);
-  const [score, reward, control] = [0, 1, 2].map(i => floats.subarray(i * T, (i + 1) * T));
-  const action = bytes.subarray(12 * T, 13 * T), first = bytes.subarray(13 * T, 14 * T);
-  const game = new Uint16Array(T);
-  for (let t = 0, n = 0; t < T; t++) game[t] = n += first[t] || t === 0 ? 1 : 0;
-  const events = [];
-  for (let t = 1; t < T; t++) if (first[t] || score[t] !== score[t - 1]) events.push(t);
-  return { score, reward, control, action, first, game, events };
-}
+/** One game as it was recorded. `number` names its elements; the first has 0, the one beside it 1. */
+class Recording {
+  constructor(number, facts) {
+    this.number = number, this.suffix = number ? `-${number}` : "", this.facts = facts, this.T = facts.steps;
+    [this.PX_H, this.PX_W] = facts.size, [this.H, this.W] = facts.grid, this.HW = this.H * this.W;
+    this.maps = Object.keys(facts.maps), this.mapped = this.maps.length > 0; // an oracle has maps and no relation
+    this.audited = "true_direct" in facts.maps;
+    this.chunks = new Map(), this.arriving = new Map(), this.traces = null;
+  }
 
-async function readChunk(k) {
-  const bytes = await unpack(`chunk-${k}`), size = PX_H * PX_W;
-  const n = Math.min(facts.chunk, T - k * facts.chunk);
-  for (let i = size; i < n * size; i++) bytes[i] ^= bytes[i - size];
-  let end = 0;
-  const take = length => bytes.subarray(end, (end += length));
-  const chunk = { frames: take(n * size), maps: {}, relation: null };
-  for (const name of MAPS) chunk.maps[name] = take(n * HW);
-  if (facts.relation) chunk.relation = take(n * HW * HW);
-  return chunk;
-}
+  async readTraces() {
+    const bytes = await unpack(`traces-${this.number}`), { T } = this;
+    const floats = new Float32Array(bytes.buffer, 0, 3 * T);
+    const [score, reward, control] = [0, 1, 2].map(i => floats.subarray(i * T, (i + 1) * T));
+    const action = bytes.subarray(12 * T, 13 * T), first = bytes.subarray(13 * T, 14 * T);
+    const game = new Uint16Array(T);
+    for (let t = 0, n = 0; t < T; t++) game[t] = n += first[t] || t === 0 ? 1 : 0;
+    const events = [];
+    for (let t = 1; t < T; t++) if (first[t] || score[t] !== score[t - 1]) events.push(t);
+    this.traces = { score, reward, control, action, first, game, events };
+  }
 
-const chunks = new Map(), arriving = new Map();
-
-/** The chunk that holds step t, or null while it is being unpacked; `redraw` is called when it is there. */
-function chunkOf(t, redraw) {
-  const k = Math.floor(t / facts.chunk);
-  if (k < 0 || k * facts.chunk >= T) return null;
-  const chunk = chunks.get(k);
-  if (chunk) {
-    chunks.delete(k), chunks.set(k, chunk); // the most recently used is the last to go
+  async readChunk(k) {
+    const bytes = await unpack(`chunk-${this.number}-${k}`), size = this.PX_H * this.PX_W;
+    const n = Math.min(this.facts.chunk, this.T - k * this.facts.chunk);
+    for (let i = size; i < n * size; i++) bytes[i] ^= bytes[i - size];
+    let end = 0;
+    const take = length => bytes.subarray(end, (end += length));
+    const chunk = { frames: take(n * size), maps: {}, relation: null };
+    for (const name of this.maps) chunk.maps[name] = take(n * this.HW);
+    if (this.facts.relation) chunk.relation = take(n * this.HW * this.HW);
     return chunk;
   }
-  if (!arriving.has(k)) {
-    arriving.set(k, readChunk(k).then(read => {
-      arriving.delete(k), chunks.set(k, read);
-      if (chunks.size > KEPT) chunks.delete(chunks.keys().next().value);
-      redraw();
-    }));
+
+  /** The chunk that holds step t, or null while it is being unpacked; `redraw` is called when it is there. */
+  chunkOf(t, redraw) {
+    const k = Math.floor(t / this.facts.chunk), { chunks, arriving } = this;
+    if (k < 0 || k * this.facts.chunk >= this.T) return null;
+    const chunk = chunks.get(k);
+    if (chunk) {
+      chunks.delete(k), chunks.set(k, chunk); // the most recently used is the last to go
+      return chunk;
+    }
+    if (!arriving.has(k)) {
+      arriving.set(k, this.readChunk(k).then(read => {
+        arriving.delete(k), chunks.set(k, read);
+        if (chunks.size > KEPT) chunks.delete(chunks.keys().next().value);
+        redraw();
+      }));
+    }
+    return null;
   }
-  return null;
-}
 
-/** Everything known of step t, or null while it is being unpacked. */
-function stepAt(t, redraw) {
-  const chunk = chunkOf(t, redraw), before = t > 0 ? chunkOf(t - 1, redraw) : chunk;
-  chunkOf(t + facts.chunk / 2, redraw); // what playing will need next
-  if (!chunk || !before) return null;
-  const row = (array, at, length) => array.subarray(at * length, (at + 1) * length);
-  const i = t % facts.chunk, old = Math.max(t - 1, 0) % facts.chunk;
-  const step = { frame: row(chunk.frames, i, PX_H * PX_W), before: row(before.frames, old, PX_H * PX_W), maps: {} };
-  for (const name of MAPS) step.maps[name] = row(chunk.maps[name], i, HW);
-  step.relation = chunk.relation && row(chunk.relation, i, HW * HW);
-  return step;
-}
-
-/** [cell, percent] of the sources of a cell, strongest first. */
-function sourcesOf(relation, cell) {
-  const found = [];
-  for (let from = 0; from < HW; from++) {
-    const percent = relation[cell * HW + from];
-    if (percent > 0) found.push([from, percent]);
+  /** Everything known of step t, or null while it is being unpacked. */
+  stepAt(t, redraw) {
+    const chunk = this.chunkOf(t, redraw), before = t > 0 ? this.chunkOf(t - 1, redraw) : chunk, length = this.facts.chunk;
+    this.chunkOf(t + length / 2, redraw); // what playing will need next
+    if (!chunk || !before) return null;
+    const row = (array, at, size) => array.subarray(at * size, (at + 1) * size), pixels = this.PX_H * this.PX_W;
+    const i = t % length, old = Math.max(t - 1, 0) % length;
+    const step = { frame: row(chunk.frames, i, pixels), before: row(before.frames, old, pixels), maps: {} };
+    for (const name of this.maps) step.maps[name] = row(chunk.maps[name], i, this.HW);
+    step.relation = chunk.relation && row(chunk.relation, i, this.HW * this.HW);
+    step.begins = Boolean(this.traces.first[t]) || t === 0;
+    return step;
   }
-  return found.sort((a, b) => b[1] - a[1]);
+
+  /** [cell, percent] of the sources of a cell, strongest first. */
+  sourcesOf(relation, cell) {
+    const found = [];
+    for (let from = 0; from < this.HW; from++) {
+      const percent = relation[cell * this.HW + from];
+      if (percent > 0) found.push([from, percent]);
+    }
+    return found.sort((a, b) => b[1] - a[1]);
+  }
+
+  /** The value of a map in a cell, in the map's own unit. */
+  valueOf(step, name, cell) {
+    return (step.maps[name][cell] * this.facts.maps[name]) / 255;
+  }
+
+  nameOf(cell) {
+    return `row ${Math.floor(cell / this.W) + 1}, column ${(cell % this.W) + 1}`;
+  }
+
+  shortNameOf(cell) {
+    return `r${Math.floor(cell / this.W) + 1} c${(cell % this.W) + 1}`;
+  }
+
+  /** The cell that lies where `cell` of another recording does; grids may differ. */
+  cellLike(cell, other) {
+    if (cell === null) return null;
+    const y = Math.floor(((Math.floor(cell / other.W) + .5) / other.H) * this.H);
+    return y * this.W + Math.floor((((cell % other.W) + .5) / other.W) * this.W);
+  }
 }
 
-const nameOf = cell => `row ${Math.floor(cell / W) + 1}, column ${(cell % W) + 1}`;
-const shortNameOf = cell => `r${Math.floor(cell / W) + 1} c${(cell % W) + 1}`;
+const recordings = JSON.parse($("facts").textContent).map((facts, number) => new Recording(number, facts));
+const T = Math.min(...recordings.map(recording => recording.T)), TWO = recordings.length > 1;

@@ -16,12 +16,11 @@ function rampOf(stops) {
   }
   return colours;
 }
-const RAMPS = { direct: rampOf(facts.ramps.direct), g: rampOf(facts.ramps.g) };
+const STOPS = recordings[0].facts.ramps, stopsOf = name => (name.endsWith("direct") ? STOPS.direct : STOPS.g);
+const RAMPS = { direct: rampOf(STOPS.direct), g: rampOf(STOPS.g) };
 const rampFor = name => (name.endsWith("direct") ? RAMPS.direct : RAMPS.g);
 
-const still = new OffscreenCanvas(PX_W, PX_H), stillCtx = still.getContext("2d");
-const image = stillCtx.createImageData(PX_W, PX_H);
-
+const still = new OffscreenCanvas(1, 1), stillCtx = still.getContext("2d");
 const faint = new Float32Array(256), counts = new Uint32Array(256);
 
 /** How far each grey is from the frame's most common one, in [0, 1]; the root lifts faint shapes. */
@@ -34,8 +33,10 @@ function contrasts(frame) {
 }
 
 /** Paint a frame, magnified; with `values` (a byte per cell) its cells are coloured by the ramp. */
-function paint(ctx, width, height, frame, values, ramp) {
-  const cellH = PX_H / H, cellW = PX_W / W, out = image.data, shares = values && contrasts(frame);
+function paint(ctx, width, height, { PX_H, PX_W, H, W }, frame, values, ramp) {
+  if (still.width !== PX_W || still.height !== PX_H) still.width = PX_W, still.height = PX_H;
+  const image = stillCtx.createImageData(PX_W, PX_H), out = image.data;
+  const cellH = PX_H / H, cellW = PX_W / W, shares = values && contrasts(frame);
   for (let y = 0, p = 0; y < PX_H; y++) {
     const row = Math.floor(y / cellH) * W;
     for (let x = 0; x < PX_W; x++, p++) {
@@ -57,7 +58,7 @@ function paint(ctx, width, height, frame, values, ramp) {
   ctx.drawImage(still, 0, 0, width, height);
 }
 
-function drawGrid(ctx, width, height) {
+function drawGrid(ctx, width, height, { H, W }) {
   ctx.strokeStyle = "#ffffff26";
   ctx.lineWidth = 1;
   ctx.beginPath();
@@ -66,13 +67,13 @@ function drawGrid(ctx, width, height) {
   ctx.stroke();
 }
 
-function boxOf(cell, width, height) {
+function boxOf(cell, width, height, { H, W }) {
   const w = width / W, h = height / H;
   return [(cell % W) * w, Math.floor(cell / W) * h, w, h];
 }
 
-function outline(ctx, cell, width, height, dashed = false) {
-  const [x, y, w, h] = boxOf(cell, width, height);
+function outline(ctx, cell, width, height, grid, dashed = false) {
+  const [x, y, w, h] = boxOf(cell, width, height, grid);
   for (const [colour, line] of [["#000", 5], ["#fff", 2.5]]) {
     ctx.setLineDash(dashed && colour === "#fff" ? [5, 4] : []);
     ctx.strokeStyle = colour, ctx.lineWidth = line;
@@ -82,12 +83,12 @@ function outline(ctx, cell, width, height, dashed = false) {
 }
 
 /** Amber corners around the cell of most direct control, if it stands out: this is where the agent believes to be. */
-function markAgent(ctx, step, width, height) {
+function markAgent(ctx, step, width, height, recording) {
   const values = step.maps.direct;
-  if (!values || !facts.maps.direct) return;
+  if (!values) return;
   const most = values.indexOf(Math.max(...values));
-  if ((values[most] * facts.maps.direct) / 255 < 2 / HW) return;
-  const [x, y, w, h] = boxOf(most, width, height), arm = Math.min(w, h) * .28;
+  if (recording.valueOf(step, "direct", most) < 2 / recording.HW) return;
+  const [x, y, w, h] = boxOf(most, width, height, recording), arm = Math.min(w, h) * .28;
   for (const [ink, line] of [["#000c", 5], ["#ffb238", 2.5]]) {
     ctx.strokeStyle = ink, ctx.lineWidth = line, ctx.lineCap = "round";
     ctx.beginPath();
@@ -98,8 +99,8 @@ function markAgent(ctx, step, width, height) {
 }
 
 /** A number in the lower corner of a cell, with a halo, so that it reads on any colour. */
-function write(ctx, text, cell, width, height) {
-  const [x, y, w, h] = boxOf(cell, width, height), size = Math.min(15, w * .3, h * .36);
+function write(ctx, text, cell, width, height, grid) {
+  const [x, y, w, h] = boxOf(cell, width, height, grid), size = Math.min(15, w * .3, h * .36);
   if (size < 8) return;
   ctx.font = `600 ${size}px system-ui, "DejaVu Sans", sans-serif`;
   ctx.textAlign = "right", ctx.textBaseline = "alphabetic", ctx.lineJoin = "round";
@@ -116,8 +117,8 @@ function shortNumber(value) {
 }
 
 /** A bent arrow from one cell to another, as wide as the weight; a ring where both are one. */
-function arrow(ctx, from, to, percent, width, height) {
-  const [fx, fy, w, h] = boxOf(from, width, height), [tx, ty] = boxOf(to, width, height), unit = Math.min(w, h);
+function arrow(ctx, from, to, percent, width, height, grid) {
+  const [fx, fy, w, h] = boxOf(from, width, height, grid), [tx, ty] = boxOf(to, width, height, grid), unit = Math.min(w, h);
   const line = 1.6 + (percent / 100) * unit * .12, head = 4 + line * 1.6;
   const [x0, y0, x1, y1] = [fx + w / 2, fy + h / 2, tx + w / 2, ty + h / 2];
   const length = Math.hypot(x1 - x0, y1 - y0) || 1, ux = (x1 - x0) / length, uy = (y1 - y0) / length;
@@ -143,14 +144,55 @@ function arrow(ctx, from, to, percent, width, height) {
   }
 }
 
+/** Where the truth lies: a line around the cells whose byte in `values` is above 0. Dashed for g, so that both can be told
+ * apart without colour. */
+function drawTruth(ctx, width, height, { H, W, HW }, values, name) {
+  const w = width / W, h = height / H, inset = name === "true_direct" ? 3 : 1.2;
+  const inside = (y, x) => y >= 0 && y < H && x >= 0 && x < W && values[y * W + x] > 0;
+  ctx.lineCap = "round";
+  for (const [ink, line, dash] of [["#000d", 5.5, []], [inkOf(name), 2.8, name === "true_g" ? [6, 5] : []]]) {
+    ctx.strokeStyle = ink, ctx.lineWidth = line, ctx.setLineDash(dash);
+    ctx.beginPath();
+    for (let cell = 0; cell < HW; cell++) {
+      const y = Math.floor(cell / W), x = cell % W;
+      if (!inside(y, x)) continue;
+      const [up, down, left, right] = [inside(y - 1, x), inside(y + 1, x), inside(y, x - 1), inside(y, x + 1)];
+      const [x0, x1] = [x * w + (left ? 0 : inset), (x + 1) * w - (right ? 0 : inset)];
+      const [y0, y1] = [y * h + (up ? 0 : inset), (y + 1) * h - (down ? 0 : inset)];
+      if (!up) ctx.moveTo(x0, y0), ctx.lineTo(x1, y0);
+      if (!down) ctx.moveTo(x0, y1), ctx.lineTo(x1, y1);
+      if (!left) ctx.moveTo(x0, y0), ctx.lineTo(x0, y1);
+      if (!right) ctx.moveTo(x1, y0), ctx.lineTo(x1, y1);
+    }
+    ctx.stroke();
+  }
+  ctx.setLineDash([]);
+}
+
+/** The light end of a map's own ramp. */
+const inkOf = name => `rgb(${stopsOf(name).at(-1)})`;
+
+/** How well a learnt map agrees with the truth in this step, in words. */
+function agreement(recording, step, name) {
+  const truth = step.maps[`true_${name}`], sums = [0, 0], counts = [0, 0];
+  for (let cell = 0; cell < recording.HW; cell++) {
+    const side = truth[cell] > 0 ? 1 : 0;
+    sums[side] += recording.valueOf(step, name, cell), counts[side]++;
+  }
+  if (!counts[1]) return "the truth: nothing is under control in this step";
+  const mean = side => (counts[side] ? (sums[side] / counts[side]).toFixed(2) : "–");
+  return `the line encloses the truth: mean inside ${mean(1)}, outside ${mean(0)}`;
+}
+
 class Panel {
-  constructor(name) {
-    const title = WORDS[name][0], text = MAPPED ? WORDS[name][1] : WORDS[name][1].split(";")[0];
-    this.name = name;
+  constructor(recording, name) {
+    const title = WORDS[name][0], { PX_W, PX_H } = recording;
+    this.text = recording.mapped ? WORDS[name][1] : WORDS[name][1].split(";")[0];
+    this.name = name, this.recording = recording;
     this.figure = document.createElement("figure");
-    this.figure.id = `panel-${name}`;
-    this.figure.innerHTML = `<canvas role="img" aria-label="${title}: ${text}"></canvas>
-      <figcaption><b>${title}</b><span class="scale"></span><small>${text}</small></figcaption>`;
+    this.figure.id = `panel-${name}${recording.suffix}`, this.figure.className = name;
+    this.figure.innerHTML = `<canvas role="img" aria-label="${title}: ${this.text}"></canvas>
+      <figcaption><b>${title}</b><span class="scale"></span><small>${this.text}</small></figcaption>`;
     this.canvas = this.figure.querySelector("canvas");
     this.canvas.style.aspectRatio = `${PX_W} / ${PX_H}`;
     this.words = this.figure.querySelector("small");
@@ -158,10 +200,9 @@ class Panel {
   }
 
   legend() {
-    const stops = this.name.endsWith("direct") ? facts.ramps.direct : facts.ramps.g;
-    const top = facts.maps[this.name] ?? 1, scale = this.figure.querySelector(".scale");
+    const top = this.recording.facts.maps[this.name] ?? 1, scale = this.figure.querySelector(".scale");
     const last = this.name === "sources" ? "100%" : +top.toPrecision(2);
-    scale.innerHTML = `0<i style="background:linear-gradient(90deg,${stops.map(s => `rgb(${s})`)})"></i>${last}`;
+    scale.innerHTML = `0<i style="background:linear-gradient(90deg,${stopsOf(this.name).map(s => `rgb(${s})`)})"></i>${last}`;
   }
 
   /** The canvas in device pixels, drawn on in CSS pixels. */
@@ -175,46 +216,52 @@ class Panel {
   }
 
   cellAt(event) {
-    const box = this.canvas.getBoundingClientRect();
+    const box = this.canvas.getBoundingClientRect(), { H, W } = this.recording;
     const x = Math.floor(((event.clientX - box.left) / box.width) * W);
     const y = Math.floor(((event.clientY - box.top) / box.height) * H);
     return x >= 0 && x < W && y >= 0 && y < H ? y * W + x : null;
   }
 
   draw(step, cell, state) {
-    const [ctx, width, height] = this.context();
+    const [ctx, width, height] = this.context(), { name, recording } = this;
     if (!width) return;
-    if (this.name === "sources") return this.drawSources(ctx, width, height, step, cell, state);
-    const values = step.maps[this.name];
-    paint(ctx, width, height, step.frame, values, values && rampFor(this.name));
-    if (MAPPED) drawGrid(ctx, width, height);
+    if (name === "sources") return this.drawSources(ctx, width, height, step, cell, state);
+    const values = step.maps[name];
+    paint(ctx, width, height, recording, step.frame, values, values && rampFor(name));
+    if (recording.mapped) drawGrid(ctx, width, height, recording);
     if (values && state.numbers) {
-      const unit = facts.maps[this.name] / 255;
-      for (let i = 0; i < HW; i++) if (values[i]) write(ctx, shortNumber(values[i] * unit), i, width, height);
+      for (let i = 0; i < recording.HW; i++)
+        if (values[i]) write(ctx, shortNumber(recording.valueOf(step, name, i)), i, width, height, recording);
     }
-    if (this.name === "frame") markAgent(ctx, step, width, height);
-    if (cell !== null) outline(ctx, cell, width, height);
+    const laid = state.truth && recording.audited; // the truth, over the frame and over the maps that should show it
+    if (name === "frame" && !laid) markAgent(ctx, step, width, height, recording);
+    for (const truth of laid ? ["true_g", "true_direct"] : [])
+      if (name === "frame" || truth === `true_${name}`) drawTruth(ctx, width, height, recording, step.maps[truth], truth);
+    if (name === "frame") this.say(laid ? "what the agent sees; the lines enclose what it truly controls" : this.text);
+    else if (`true_${name}` in step.maps) this.say(laid ? agreement(recording, step, name) : this.text);
+    if (cell !== null) outline(ctx, cell, width, height, recording);
   }
 
   drawSources(ctx, width, height, step, cell, state) {
-    const values = new Uint8Array(HW), begins = traces.first[state.t] || state.t === 0;
-    if (cell !== null) for (const [from, percent] of sourcesOf(step.relation, cell)) values[from] = percent * 2.55;
-    paint(ctx, width, height, step.before, values, RAMPS.g);
-    drawGrid(ctx, width, height);
-    if (begins) return this.say("a game begins: nothing came before");
+    const { recording } = this, { HW } = recording, values = new Uint8Array(HW);
+    const sources = cell === null ? [] : recording.sourcesOf(step.relation, cell);
+    for (const [from, percent] of sources) values[from] = percent * 2.55;
+    paint(ctx, width, height, recording, step.before, values, RAMPS.g);
+    drawGrid(ctx, width, height, recording);
+    if (step.begins) return this.say("a game begins: nothing came before");
     if (cell === null) {
       for (let to = 0; to < HW; to++) {
-        const [from, percent] = sourcesOf(step.relation, to)[0] ?? [to, 0];
-        if (from !== to && percent >= 15) arrow(ctx, from, to, percent, width, height);
+        const [from, percent] = recording.sourcesOf(step.relation, to)[0] ?? [to, 0];
+        if (from !== to && percent >= 15) arrow(ctx, from, to, percent, width, height, recording);
       }
-      return this.say("each cell's strongest source, if it is another cell; point at a cell for all");
+      return this.say(`each cell's strongest source, if it is another cell; ${TOUCHED ? "tap" : "point at"} a cell for all`);
     }
-    const sources = sourcesOf(step.relation, cell);
     for (const [from, percent] of sources.slice(0, 6).reverse())
-      if (percent >= 5) arrow(ctx, from, cell, percent, width, height);
-    outline(ctx, cell, width, height, true);
-    if (state.numbers) for (const [from, percent] of sources) if (percent >= 2) write(ctx, `${percent}%`, from, width, height);
-    this.say(`the frame before: which of its cells explain ${nameOf(cell)} (Eq. 8)`);
+      if (percent >= 5) arrow(ctx, from, cell, percent, width, height, recording);
+    outline(ctx, cell, width, height, recording, true);
+    if (state.numbers)
+      for (const [from, percent] of sources) if (percent >= 2) write(ctx, `${percent}%`, from, width, height, recording);
+    this.say(`the frame before: which of its cells explain ${recording.nameOf(cell)} (Eq. 8)`);
   }
 
   say(text) {

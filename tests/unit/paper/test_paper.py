@@ -155,7 +155,7 @@ def test_a_page_of_all_records_has_nothing_missing(smoke_results, tmp_path):
     # Eq. 12 with means over two seeds: (3.25 - 1.25) / (5.25 - 1.25), of (3 - 1.25) / 4 and (3.5 - 1.25) / 4
     assert ">50%" in drawn
     assert "hours on mini-breakout" in text
-    assert "22.2 ^t (1 seed, 4096; paper 34.22)" in text  # 80M frames at 1000 a second
+    assert "22.2 <sup>t</sup> (1 seed, 4096; paper 34.22)" in text  # 80M frames at 1000 a second
     assert "0.875" in sections["Ablation of the grid size (supplement, figure)"]
 
 

@@ -4,9 +4,12 @@ import http.client
 import json
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 
 import pytest
@@ -52,6 +55,20 @@ def test_the_page_follows_the_run(served):
     assert after["share"] == 1.0
     assert after["game"] > before["game"]
     assert "control/g" in after["curves"]
+
+
+def test_a_browser_that_leaves_early_is_no_trouble(served, capsys):
+    """A page that is loaded again drops its requests; the terminal belongs to the run."""
+    _, live, address = served
+    live.game = "x" * 20_000_000  # more than waits between two programs
+    with socket.create_connection(address, timeout=30) as leaving:
+        leaving.sendall(f"GET /game.html HTTP/1.0\r\nHost: 127.0.0.1:{address[1]}\r\n\r\n".encode())
+        assert leaving.recv(100).startswith(b"HTTP/1.0 200")
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # gone at once
+    while any("process_request_thread" in thread.name for thread in threading.enumerate()):
+        time.sleep(0.01)
+    assert capsys.readouterr().err == ""
+    assert get(address, "/state.json")[0] == 200
 
 
 def test_only_this_machine_is_answered_and_only_these_pages(served):

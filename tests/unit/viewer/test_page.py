@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from megareward.errors import UsageError
 from megareward.viewer.page import CHUNK, page
 from tests.unit.viewer.made import HW, PX_H, PX_W, H, T, W, made
 
@@ -19,11 +20,11 @@ def element(text: str, name: str) -> bytes:
     return zlib.decompress(base64.b64decode(found[1]))
 
 
-def unpacked(text: str, n_maps: int, T: int = T) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """frames, maps, relation: read back as the page's own script does it."""
+def unpacked(text: str, n_maps: int, number: int = 0) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+    """frames, maps, relation of a recording of T steps: read back as the page's own script does it."""
     frames, maps, relation = [], [[] for _ in range(n_maps)], []
     for start in range(0, T, CHUNK):
-        data, n = np.frombuffer(element(text, f"chunk-{start // CHUNK}"), np.uint8), min(CHUNK, T - start)
+        data, n = np.frombuffer(element(text, f"chunk-{number}-{start // CHUNK}"), np.uint8), min(CHUNK, T - start)
         moved, data = data[: n * PX_H * PX_W].reshape(n, PX_H, PX_W), data[n * PX_H * PX_W :]
         frames.append(np.bitwise_xor.accumulate(moved, axis=0))
         for found in maps:
@@ -33,10 +34,10 @@ def unpacked(text: str, n_maps: int, T: int = T) -> tuple[np.ndarray, list[np.nd
     return np.concatenate(frames), [np.concatenate(m) for m in maps], np.concatenate(relation)
 
 
-def facts_of(text: str) -> dict:
+def facts_of(text: str, number: int = 0) -> dict:
     found = re.search(r'id="facts">(.*?)</script>', text)
     assert found is not None
-    return json.loads(found[1])
+    return json.loads(found[1])[number]
 
 
 @pytest.mark.parametrize("truth", [False, True])
@@ -57,7 +58,7 @@ def test_every_frame_map_and_relation_comes_back(truth):
 
 def test_the_traces_come_back():
     recording = made()
-    data = element(page(recording), "traces")
+    data = element(page(recording), "traces-0")
     floats, numbers = np.frombuffer(data[: 12 * T], "<f4").reshape(3, T), np.frombuffer(data[12 * T :], np.uint8)
     assert np.array_equal(floats[0], recording.score)
     assert np.array_equal(floats[1], recording.learnt.mega_reward)
@@ -108,3 +109,18 @@ def test_a_strange_name_cannot_leave_its_place():
     text = page(made(method="</script><b>"))
     assert "</script><b>" not in text
     assert facts_of(text)["method"] == "</script><b>"
+
+
+def test_two_recordings_share_a_page_and_keep_their_own_data():
+    one, other = made(), made(learnt=False, method="rnd", seed=9)
+    other.frames[:] ^= 5
+    text = page(one, other)
+    assert "<title>mini-pong, mega beside rnd: what is under control</title>" in text
+    for number, recording, n_maps in ((0, one, 2), (1, other, 0)):
+        assert np.array_equal(unpacked(text, n_maps, number)[0], recording.frames)
+        assert (facts_of(text, number)["method"], facts_of(text, number)["seed"]) == (recording.method, recording.seed)
+
+
+def test_different_games_are_not_put_beside_each_other():
+    with pytest.raises(UsageError, match="One run plays mini-pong and the other mini-demon"):
+        page(made(), made(game="mini-demon"))

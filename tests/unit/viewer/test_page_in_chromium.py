@@ -10,6 +10,7 @@ import pytest
 
 from megareward.viewer.figure import best_moment
 from megareward.viewer.page import write_page
+from megareward.viewer.palette import AMBER, TEAL
 from megareward.viewer.recording import RunMaps
 from megareward.viewer.report import write_report
 from tests.chromium import Browser, browsing, find_chromium
@@ -242,6 +243,11 @@ def test_a_report_opens_without_complaint_and_fits(browser, tmp_path, width):
     browser.open(write_report(runs))
     browser.wait("document.querySelectorAll('section').length >= 5")
     assert browser.value("document.documentElement.scrollWidth") == width
+    scales = browser.value(
+        "[...document.querySelectorAll('svg')].filter(s => s.clientWidth)"
+        ".map(s => s.clientWidth / s.viewBox.baseVal.width)"
+    )
+    assert min(scales) > 0.7  # 12 pixels of text stay legible
     assert browser.complaints == []
 
 
@@ -297,3 +303,138 @@ def test_every_number_of_the_step_is_explained(opened):
     assert len(titles) == 6
     assert all(titles)
     assert "Eq. 11" in opened.value("document.getElementById('caption').textContent")
+
+
+# Truth laid over the maps ---------------------------------------------------------------------------------------------
+
+
+def coloured(browser: Browser, panel: str, colour: tuple[int, int, int]) -> int:
+    """How many pixels of a panel have this colour."""
+    return browser.value(
+        f"(c => {{ const one = new OffscreenCanvas(c.width, c.height).getContext('2d'), want = {list(colour)};"
+        " one.drawImage(c, 0, 0); const data = one.getImageData(0, 0, c.width, c.height).data; let n = 0;"
+        " for (let i = 0; i < data.length; i += 4) n += want.every((v, k) => Math.abs(v - data[i + k]) < 3);"
+        f" return n; }})(document.querySelector('#panel-{panel} canvas'))"
+    )
+
+
+def test_the_truth_is_laid_over_frame_and_maps_in_the_colours_of_the_palette(opened):
+    recording = made(truth=True)
+    t = next(t for t in range(130, T) if recording.truth.direct[t].sum() == 1)
+    cell = int(recording.truth.direct[t].argmax())
+    opened.value(f"location.hash = '#t={t}'")
+    wait_for_step(opened, t)
+    opened.key("v")  # no numbers: they are as light as the lines
+    opened.wait("document.getElementById('numbers').ariaPressed === 'false'")
+    opened.wait("document.getElementById('key').hidden")
+    lines = {"frame": (AMBER[-1], TEAL[-1]), "direct": (AMBER[-1],), "g": (TEAL[-1],)}
+    before = {(panel, ink): coloured(opened, panel, ink) for panel, inks in lines.items() for ink in inks}
+    opened.key("o")
+    opened.wait(f"location.hash === '#t={t}&truth=1'")
+    opened.wait("document.querySelector('#panel-direct small').textContent.startsWith('the line encloses the truth')")
+    for (panel, ink), count in before.items():
+        assert coloured(opened, panel, ink) > count + 20, (panel, ink)
+    learnt = recording.learnt.direct[t]
+    words = f"mean inside {learnt[cell]:.2f}, outside {np.delete(learnt, cell).mean():.2f}"
+    assert words in opened.value("document.querySelector('#panel-direct small').textContent")
+    assert "another last action would change" in opened.value("document.getElementById('key').innerText")
+    opened.value("document.getElementById('truth').click()")
+    opened.wait(f"location.hash === '#t={t}' && document.getElementById('key').hidden")
+    opened.wait("document.querySelector('#panel-direct small').textContent.startsWith('what the last action moved')")
+    assert coloured(opened, "frame", AMBER[-1]) == before["frame", AMBER[-1]]
+
+
+def test_a_link_opens_with_the_truth_and_a_page_without_an_audit_has_none(browser, page, tmp_path):
+    for linked in shown(browser, page, "#t=130&truth=1"):
+        linked.wait("document.getElementById('truth').ariaPressed === 'true'")
+    for plain in shown(browser, write_page(made(), tmp_path / "watch.html"), "#t=130&truth=1"):
+        wait_for_step(plain, 130)
+        plain.key("o")
+        assert plain.value("document.getElementById('truth').hidden && document.getElementById('key').hidden")
+        assert plain.value("document.getElementById('truth').ariaPressed") == "false"
+
+
+# Two games ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> Path:
+    """Beside the usual recording a shorter one with a point at step 70, rewards of ten times the size, another grid."""
+    points = np.where(np.arange(400) == 70, 8, 0).astype(np.float32)
+    other = replace(made(400, learnt=False), method="mega, random play", points=points)
+    rewards, maps = made(400).learnt.mega_reward * 10, np.full((400, 24), 0.25, np.float32)
+    maps[:, 15] = 1.0
+    other = replace(other, H=4, W=6, learnt=RunMaps(maps, maps, rewards))
+    return write_page(made(), tmp_path_factory.mktemp("pair") / "watch-beside.html", other)
+
+
+def text_of(browser: Browser, name: str) -> str:
+    return browser.value(f"document.getElementById('{name}').textContent")
+
+
+def test_two_games_run_under_one_clock_from_their_common_start(browser, pair):
+    for two in shown(browser, pair, anchor=""):
+        two.wait("document.body.dataset.playing === 'true'")
+        two.key(" ")
+        assert step(two) < 60  # it began at the start, not at the first game's best moment
+        titles = two.value(
+            "[...document.querySelectorAll('h2')].map(h => h.textContent).filter(t => t.includes('seed'))"
+        )
+        assert titles == [
+            "mega, seed 7, trained for 12,345 frames",
+            "mega, random play, seed 7, trained for 12,345 frames",
+        ]
+        two.key("Home")
+        for key, t, scores in [("n", 50, ["2", "0"]), ("n", 70, ["2", "8"]), ("p", 50, ["2", "0"])]:
+            two.key(key)  # events of either game
+            wait_for_step(two, t)
+            assert [text_of(two, "tile-score"), text_of(two, "tile-score-1")] == scores
+            assert text_of(two, "tile-step") == text_of(two, "tile-step-1") == str(t)
+        two.key("End")
+        wait_for_step(two, 399)  # of the shorter one
+        assert "step 399 of 399" in text_of(two, "clock")
+
+
+def test_pointing_at_one_game_points_at_the_same_place_of_the_other(browser, pair):
+    for two in shown(browser, pair, "#t=130"):
+        wait_for_step(two, 130)
+        two.hover("#panel-g-1 canvas", 3.5 / 6, 2.5 / 4)  # cell 15 of 4 x 6 lies in row 2, column 3 of 3 x 4
+        two.wait("document.getElementById('picked').textContent.includes('row 2, column 3')")
+        assert f"control g {made().learnt.g[130, 6]:.2f}" in text_of(two, "picked")
+        two.hover("#panel-frame canvas", 2.5 / 4, 1.5 / 3)
+        two.wait("document.getElementById('picked-1').textContent.includes('row 3, column 4')")
+        assert "control g 1.00" in text_of(two, "picked-1")
+        two.hover("#lanes-1", 0.5)
+        two.wait("document.body.dataset.pointed == 120")
+
+
+def test_two_games_share_the_scales_of_their_curves(browser, pair):
+    for two in shown(browser, pair):
+        ranges = two.value("sides.map(side => side.plotted.map(lane => lane.range))")
+        assert ranges[0] == ranges[1]
+        assert ranges[0][0][1] > 0.9  # the second's rewards are the larger ones
+        assert ranges[0][2] == [0, 8]
+
+
+def test_a_method_without_maps_can_stand_beside_one_with_maps(browser, tmp_path):
+    path = write_page(made(learnt=False, method="rnd"), tmp_path / "two.html", made())
+    for two in shown(browser, path, "#t=130"):
+        wait_for_step(two, 130)
+        assert two.value("document.querySelectorAll('figure').length") == 4
+        two.hover("#panel-direct-1 canvas", 0.6, 0.5)
+        two.wait("document.getElementById('picked-1').textContent.includes('row 2, column 3')")
+        assert two.value("getComputedStyle(document.getElementById('picked')).display") == "none"
+
+
+@pytest.mark.parametrize("anchor", ["#t=130", "#t=130&cell=6&truth=1"])
+def test_two_games_fit_a_phone_one_above_the_other(browser, tmp_path, anchor):
+    path = write_page(made(truth=True), tmp_path / "two.html", made(truth=True))
+    for phone in shown(browser, path, anchor, width=360, height=740, phone=True):
+        wait_for_step(phone, 130)
+        assert phone.value("document.documentElement.scrollWidth") == 360
+        first, second = phone.value(
+            "['', '-1'].map(n => { const b = document.querySelector(`#panel-frame${n} canvas`).getBoundingClientRect();"
+            " return [b.left, b.top, b.bottom]; })"
+        )
+        assert first[0] == second[0]
+        assert first[2] < second[1] < 740

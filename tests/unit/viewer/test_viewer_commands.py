@@ -10,6 +10,7 @@ from megareward.cli import main, play, watch
 from megareward.training.run import start
 from megareward.viewer import video
 from tests.seams.small_runs import QUIET, small
+from tests.unit.viewer.test_page import element, facts_of
 
 SHORT = ["--steps", "30", "--device", "cpu"]
 
@@ -50,6 +51,21 @@ def test_watch_writes_elsewhere_if_asked_and_warns_of_a_large_page(trained, tmp_
     assert main(["watch", str(trained), *SHORT, "--out", str(tmp_path / "talk.html")]) == 0
     assert "fewer --steps make it smaller" in capsys.readouterr().err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["talk.html", "talk.png"]
+
+
+def test_two_runs_are_watched_beside_each_other_from_the_same_start(trained, tmp_path, capsys):
+    other = start(small("rnd"), tmp_path / "rnd", **QUIET).path
+    kept = trained / "watch.html"
+    kept.unlink(missing_ok=True)
+    for beside, method in ((str(other), "rnd"), ("random", "mega, random play")):
+        assert main(["watch", str(trained), "--beside", beside, *SHORT]) == 0
+        assert f"Wrote {trained / 'watch-beside.html'} (" in capsys.readouterr().out
+        text = (trained / "watch-beside.html").read_text()
+        assert f"mini-pong, mega beside {method}: what" in text
+        px_h, px_w = facts_of(text)["size"]
+        openings = {element(text, f"chunk-{number}-0")[: px_h * px_w] for number in (0, 1)}
+        assert len(openings) == 1
+    assert not kept.exists()
 
 
 def test_the_case_study_is_drawn_into_the_run(trained, capsys):
