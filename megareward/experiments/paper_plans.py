@@ -14,6 +14,7 @@ from megareward.experiments.plans import (
     AS_PRINTED,
     EXPERIMENTS,
     PAPER_GAMES,
+    RANDOM_FRAMES,
     Change,
     Experiment,
     atari,
@@ -22,6 +23,7 @@ from megareward.experiments.plans import (
     game,
     long_atari,
     method,
+    random_play,
 )
 from megareward.training.config import TrainConfig
 
@@ -53,14 +55,19 @@ def at_all_scales(
 ) -> dict[str, Experiment]:
     """The same rows on mini games and on Atari games, by scale."""
     for_smoke = {row: both(change, smoke) for row, change in rows.items()}  # after the method's own preset
+    on_atari = rows | ({"random": random_play} if "random" in rows else {})
     scales = (
         ("smoke", for_smoke, {one: short_game(one) for one in smoke_games}, SMOKE_FRAMES, smoke_seeds),
         ("mini", rows, {one: game(one) for one in mini_games}, 150_000, 5),
-        ("10M", rows, {one: atari(one) for one in games}, 10_000_000, 1),
-        ("80M", rows, {one: long_atari(one) for one in games}, PAPER_FRAMES, 3),
+        ("10M", on_atari, {one: atari(one) for one in games}, 10_000_000, 1),
+        ("80M", on_atari, {one: long_atari(one) for one in games}, PAPER_FRAMES, 3),
     )
     return {
-        scale: Experiment(f"paper-{name}-{scale}", question, own, columns, frames, seeds)
+        scale: Experiment(
+            f"paper-{name}-{scale}",
+            *(question, own, columns, frames, seeds),
+            frames_of={"random": RANDOM_FRAMES} if own is on_atari else {},
+        )
         for scale, own, columns, frames, seeds in scales
     }
 

@@ -4,6 +4,7 @@ import html
 from importlib import resources
 from pathlib import Path
 
+from megareward.experiments.table import count_of_seeds, frames_words
 from megareward.paper.blocks import MARKS, MISSING, Block, Heading, Table, Text
 from megareward.paper.items import ITEMS, Budget, Item
 from megareward.paper.queue import counted
@@ -59,14 +60,10 @@ def overview(budget: Budget, recorded: Recorded) -> Table:
 def blocks(item: Item, budget: Budget, recorded: Recorded) -> list[Block]:
     found: list[Block] = []
     for where, view in item.views(budget, recorded):
-        frames, seeds = view.experiment.frames, view.experiment.seeds
-        found.append(Heading(f"{where[0].upper()}{where[1:]}: planned are {frames:,} frames, {count_of_seeds(seeds)}"))
+        planned = f"{frames_words(view.experiment)}, {count_of_seeds(view.experiment.seeds)}"
+        found.append(Heading(f"{where[0].upper()}{where[1:]}: planned are {planned}"))
         found += item.build(view)
     return found or [Text(f"Missing: there is no experiment of budget {budget.name} for it yet.")]
-
-
-def count_of_seeds(number: int) -> str:
-    return "1 seed" if number == 1 else f"{number} seeds"
 
 
 def legend(budget: Budget) -> str:

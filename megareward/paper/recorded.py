@@ -99,10 +99,10 @@ def ours(recorded: Recorded, planned: Experiment, instead: Iterable[Experiment],
             found = [one for one in seeds if one]
             longest = [one for one in found if one.record.config["frames"] == found[0].record.config["frames"]]
             if longest:
-                wanted = settings_of(to_dict(planned.cells_of(row, column)[0].config))
+                wanted = planned.cells_of(row, column)[0].config
                 return Ours(
                     tuple(longest),
-                    longest[0].record.config["frames"] != planned.frames,
-                    source is not planned and wanted != settings_of(to_dict(cells[0].config)),
+                    longest[0].record.config["frames"] != wanted.frames,
+                    source is not planned and settings_of(to_dict(wanted)) != settings_of(to_dict(cells[0].config)),
                 )
     return None
