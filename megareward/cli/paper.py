@@ -74,8 +74,7 @@ def listed(words: list[str]) -> int:
     recorded = args.recorded()
     for item in ITEMS.values():
         done, planned = counted(item, args.plan, recorded)
-        runs = f"{done:4} of {planned:4} runs" if planned else "not available   "
-        print(f"{item.name:15} {runs}  {item.title} ({item.place})")
+        print(f"{item.name:15} {done:4} of {planned:4} runs  {item.title} ({item.place})")
     return 0
 
 
@@ -152,8 +151,6 @@ def run(words: list[str]) -> int:
     if args.cpus <= 0 or args.gpus < 0:
         raise UsageError(f"--cpus is {args.cpus:g} and --gpus {args.gpus:g}; use more than 0, and 0 or more.")
     jobs = [replace(job, minutes=args.minutes) for job in args.jobs(args.item)]
-    if not jobs:
-        raise UsageError(f"{args.item} has no experiment of budget {args.budget} yet; choose another item or budget.")
     if args.unit:
         make_one(jobs, args.unit, claims_folder(args.folder))
         return 0

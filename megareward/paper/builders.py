@@ -252,16 +252,16 @@ def grid(view: View) -> list[Block]:
 
 
 def noise(view: View) -> list[Block]:
-    """Score against the degree of noise, which is the name of each column."""
+    """Score against the degree of noise, which each column is named after."""
     lines = []
     for row in view.rows:
-        points = [(float(column), own.mean) for column in view.columns if (own := view.ours(row, column))]
+        points = [(float(column.split()[-1]), own.mean) for column in view.columns if (own := view.ours(row, column))]
         if len(points) > 1:
             x, y = np.array(points).T
             lines.append(Line(row, x, y))
     caption = f"Score on {view.game(view.columns[0])} against the degree of noise."
-    chart = line_chart(lines, label=caption, x_name="noise", height=280) if lines else ""
-    return [*scores(view, first="noise"), *([Figure(view.name, caption, chart)] if chart else [])]
+    chart = line_chart(lines, label=caption, x_name="standard deviation of the noise", height=280) if lines else ""
+    return [*scores(view, first=""), *([Figure(view.name, caption, chart)] if chart else [])]
 
 
 def masked(view: View) -> list[Block]:

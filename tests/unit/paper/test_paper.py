@@ -67,8 +67,21 @@ def test_a_typo_is_refused_with_a_hint(capsys):
     assert main(["paper", "run", "paly"]) == 2
     assert "Did you mean play" in capsys.readouterr().err
     assert main(["paper", "biuld"]) == 2
-    assert main(["paper", "run", "pretraining", "--budget", "smoke"]) == 2
     assert main(["paper", "run", "play", "--unit", "nonsense"]) == 2
+
+
+def test_every_item_has_runs_at_every_scale():
+    for item in ITEMS.values():
+        assert item.experiments.keys() == items.SCALES.keys(), item.name
+
+
+def test_pretraining_is_made_before_what_starts_from_it(tmp_path):
+    jobs = {job.name: job for job in queue.jobs_of([ITEMS["pretraining"]], SMOKE, tmp_path, tmp_path)}
+    after = jobs["paper-pretraining-smoke/after-mega-on-mini-breakout-s0"].cell
+    assert (after.before.config.method, after.before.config.frames) == ("mega", items.plans.SMOKE_FRAMES)
+    assert after.config.start_from == after.before.name
+    scratch = jobs["paper-play-smoke/extrinsic-on-mini-breakout-s0"].cell  # the run that other tables have
+    assert scratch.before is None
 
 
 # What is recorded ----------------------------------------------------------------------------------------------------
@@ -143,9 +156,7 @@ def test_a_page_of_all_records_has_nothing_missing(smoke_results, tmp_path):
     assert len(sections) == 1 + len(ITEMS)
     for title, body in sections.items():
         holes = [line for line in body.splitlines() if "| – " in line or "issing" in line]
-        if title.startswith("Pretraining"):
-            assert holes
-        elif title.startswith("Failure"):  # random play has no maps
+        if title.startswith("Failure"):  # random play has no maps
             assert all("| random |" in line for line in holes)
         else:
             assert holes == []
