@@ -12,6 +12,7 @@ import tyro
 from megareward.analysis.results import LEDGER
 from megareward.cli.parsing import parse
 from megareward.errors import RunError, UsageError
+from megareward.experiments.carried import Store
 from megareward.experiments.claims import STALE_MINUTES
 from megareward.experiments.plans import Device
 from megareward.experiments.ray_engine import RayEngine
@@ -121,12 +122,15 @@ class RunArgs(WorkArgs):
     """--on ray: cores of each run."""
     gpus: float = 0.0
     """--on ray: share of a GPU of each run, such as 0.25."""
+    store: str | None = None
+    """--on ray: for machines that share no folder, where runs are kept while they are made: any URL that fsspec knows,
+    such as s3://bucket/sweep. [default: the machines share --runs and --results]"""
     unit: str = ""
     """Make only this run, which `megareward paper next --claim` has named."""
 
     def engine(self) -> Engine:
         if self.on == "ray":
-            return RayEngine(self.ray_address, self.cpus, self.gpus)
+            return RayEngine(self.ray_address, self.cpus, self.gpus, Store(self.store) if self.store else None)
         return partial(on_this_machine, at_a_time=self.jobs_at_a_time or os.cpu_count() or 1)
 
 
@@ -150,6 +154,8 @@ def run(words: list[str]) -> int:
         raise UsageError(f"--minutes is {args.minutes:g}; it must be above 0.")
     if args.cpus <= 0 or args.gpus < 0:
         raise UsageError(f"--cpus is {args.cpus:g} and --gpus {args.gpus:g}; use more than 0, and 0 or more.")
+    if args.store and args.on != "ray":
+        raise UsageError(f"--store {args.store} carries runs between machines of a Ray cluster; add --on ray.")
     jobs = [replace(job, minutes=args.minutes) for job in args.jobs(args.item)]
     if args.unit:
         make_one(jobs, args.unit, claims_folder(args.folder))
