@@ -22,7 +22,12 @@ figure { margin: 14px 0; } figcaption { font-size: .85rem; color: var(--faint); 
 .whisker { stroke: var(--ink); stroke-width: 1.5; } .missing { color: var(--faint); }
 td:first-child { position: sticky; left: 0; background: var(--card); padding-right: 10px; }
 sup { color: var(--accent); margin-left: 2px; } td small { font-size: .74rem; }
-@media (max-width: 600px) { td:first-child { white-space: normal; min-width: 6.5em; max-width: 9em; } }
+.wide, .drawing { background: linear-gradient(to left, transparent, var(--card) 30px) right / 40px 100% local,
+  linear-gradient(to left, var(--line), transparent) right / 14px 100% scroll; background-repeat: no-repeat; }
+@media (max-width: 600px) {
+  td:first-child { white-space: normal; min-width: 6.5em; max-width: 9em; }
+  #recorded td:first-child { min-width: 11em; }
+}
 nav a { color: var(--accent); margin-right: 12px; white-space: nowrap; display: inline-block; }
 @media (prefers-color-scheme: dark) { .bar { filter: brightness(1.3); } }
 """
@@ -53,7 +58,7 @@ def overview(budget: Budget, recorded: Recorded) -> Table:
     for item in ITEMS.values():
         done, planned = counted(item, budget, recorded)
         rows.append([item.title, f"{done} of {planned}", item.place])
-    return Table(["item", "runs recorded as planned", "in the paper"], rows)
+    return Table(["item", "runs recorded", "in the paper"], rows)
 
 
 def blocks(item: Item, budget: Budget, recorded: Recorded) -> list[Block]:
@@ -76,7 +81,7 @@ def legend(budget: Budget) -> str:
 
 def html_page(budget: Budget, summary: Table, sections: list[tuple[Item, list[Block]]]) -> str:
     style = resources.files("megareward.viewer").joinpath("static/report.css").read_text(encoding="utf-8")
-    body = [f"<section><h2>What is recorded</h2>{summary.html()}</section>"]
+    body = [f'<section id="recorded"><h2>What is recorded</h2>{summary.html()}</section>']
     for item, parts in sections:
         title = f"{html.escape(item.title)} <small>{html.escape(item.place)}</small>"
         inner = "".join(part.html() for part in parts)

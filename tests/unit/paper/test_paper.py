@@ -132,6 +132,30 @@ def test_runs_of_another_budget_or_of_other_settings_are_shown_and_marked(tmp_pa
     assert View("play", small, (), Recorded([tmp_path / "more"])).number("rnd", "asterix").marks == "b"
 
 
+def test_what_is_twice_as_long_is_no_run_of_any_other_length(tmp_path):
+    plan = items.plans.PRETRAINING_PLANS["mini"]
+    [scratch, *_] = plan.cells_of("scratch", "mini-pong")
+    write(replace(scratch, config=replace(scratch.config, frames=2 * scratch.config.frames)), tmp_path)
+    recorded = Recorded([tmp_path])
+    assert ours(recorded, plan, (), "scratch", "mini-pong").is_other_budget
+    assert not ours(recorded, plan, (), "scratch, twice as long", "mini-pong").is_other_budget
+    write(replace(scratch, config=replace(scratch.config, frames=3 * scratch.config.frames)), tmp_path)
+    recorded = Recorded([tmp_path])
+    assert ours(recorded, plan, (), "scratch", "mini-pong")
+    assert ours(recorded, plan, (), "scratch, twice as long", "mini-pong") is None
+
+
+def test_nothing_is_relative_to_random_play_that_is_not_recorded(tmp_path):
+    plan = items.plans.PRETRAINING_PLANS["smoke"]
+    for row in ("scratch", "after mega"):
+        write(plan.cells_of(row, "mini-breakout")[0], tmp_path, 2.0)
+    *_, figure = builders.pretraining(View("pretraining", plan, (), Recorded([tmp_path])))
+    assert figure == builders.Text(builders.NO_FIGURE)
+    write(plan.cells_of("random", "mini-breakout")[0], tmp_path, 1.0)
+    *_, figure = builders.pretraining(View("pretraining", plan, (), Recorded([tmp_path])))
+    assert ">100%" in figure.svg
+
+
 # The page ------------------------------------------------------------------------------------------------------------
 
 
