@@ -164,6 +164,7 @@ def run(words: list[str]) -> int:
     failed = make(queue, len(jobs), args.engine())
     if failed:
         raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
+    print(f"`megareward paper build --budget {args.budget}` makes the page of them.")
     return 0
 
 

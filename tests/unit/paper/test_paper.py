@@ -250,6 +250,7 @@ def test_what_is_missing_is_made_once_and_the_page_shows_it(tmp_path, capsys):
     assert main(["paper", "run", "case-study", *words, *runs]) == 0
     out = capsys.readouterr().out
     assert "0 of 1 runs are recorded; 1 to go." in out
+    assert "megareward paper build --budget smoke" in out
     [record] = (tmp_path / "results" / "paper-case-study-smoke").glob("*.json")
     assert Record.read(record).seconds > 0
     assert record.with_suffix(".png").exists()
