@@ -22,7 +22,7 @@ figure { margin: 14px 0; } figcaption { font-size: .85rem; color: var(--faint); 
 .whisker { stroke: var(--ink); stroke-width: 1.5; } .missing { color: var(--faint); }
 td:first-child { position: sticky; left: 0; background: var(--card); padding-right: 10px; }
 sup { color: var(--accent); margin-left: 2px; } td small { font-size: .74rem; }
-.wide, .drawing { background: linear-gradient(to left, transparent, var(--card) 30px) right / 40px 100% local,
+.wide, .drawing { background: linear-gradient(to right, transparent, var(--card) 30px) right / 40px 100% local,
   linear-gradient(to left, var(--line), transparent) right / 14px 100% scroll; background-repeat: no-repeat; }
 @media (max-width: 600px) {
   td:first-child { white-space: normal; min-width: 6.5em; max-width: 9em; }
