@@ -12,6 +12,7 @@ import tyro
 from megareward.analysis.results import LEDGER
 from megareward.cli.parsing import parse
 from megareward.errors import RunError, UsageError
+from megareward.experiments.carried import Store
 from megareward.experiments.claims import STALE_MINUTES
 from megareward.experiments.plans import Device
 from megareward.experiments.ray_engine import RayEngine
@@ -74,8 +75,7 @@ def listed(words: list[str]) -> int:
     recorded = args.recorded()
     for item in ITEMS.values():
         done, planned = counted(item, args.plan, recorded)
-        runs = f"{done:4} of {planned:4} runs" if planned else "not available   "
-        print(f"{item.name:15} {runs}  {item.title} ({item.place})")
+        print(f"{item.name:15} {done:4} of {planned:4} runs  {item.title} ({item.place})")
     return 0
 
 
@@ -122,12 +122,15 @@ class RunArgs(WorkArgs):
     """--on ray: cores of each run."""
     gpus: float = 0.0
     """--on ray: share of a GPU of each run, such as 0.25."""
+    store: str | None = None
+    """--on ray: for machines that share no folder, where runs are kept while they are made: any URL that fsspec knows,
+    such as s3://bucket/sweep. [default: the machines share --runs and --results]"""
     unit: str = ""
     """Make only this run, which `megareward paper next --claim` has named."""
 
     def engine(self) -> Engine:
         if self.on == "ray":
-            return RayEngine(self.ray_address, self.cpus, self.gpus)
+            return RayEngine(self.ray_address, self.cpus, self.gpus, Store(self.store) if self.store else None)
         return partial(on_this_machine, at_a_time=self.jobs_at_a_time or os.cpu_count() or 1)
 
 
@@ -151,9 +154,9 @@ def run(words: list[str]) -> int:
         raise UsageError(f"--minutes is {args.minutes:g}; it must be above 0.")
     if args.cpus <= 0 or args.gpus < 0:
         raise UsageError(f"--cpus is {args.cpus:g} and --gpus {args.gpus:g}; use more than 0, and 0 or more.")
+    if args.store and args.on != "ray":
+        raise UsageError(f"--store {args.store} carries runs between machines of a Ray cluster; add --on ray.")
     jobs = [replace(job, minutes=args.minutes) for job in args.jobs(args.item)]
-    if not jobs:
-        raise UsageError(f"{args.item} has no experiment of budget {args.budget} yet; choose another item or budget.")
     if args.unit:
         make_one(jobs, args.unit, claims_folder(args.folder))
         return 0
@@ -161,6 +164,7 @@ def run(words: list[str]) -> int:
     failed = make(queue, len(jobs), args.engine())
     if failed:
         raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
+    print(f"`megareward paper build --budget {args.budget}` makes the page of them.")
     return 0
 
 

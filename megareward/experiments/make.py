@@ -46,6 +46,8 @@ def make_experiment(
 
             for cell in audit_all(chosen, runs, results):
                 print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
+    if frames:
+        experiment = replace(experiment, frames=frames, frames_of={})
     text = markdown(replace(experiment, seeds=seeds or experiment.seeds), cells, results)
     print(f"\n{text}\n")
     save_file(results / "table.md", text.encode())

@@ -5,7 +5,7 @@ mini games at the length at which they are learnt; `-10M` and `-80M` are Atari, 
 of them. Runs of the same settings are made once, whatever table they were made for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from megareward.experiments.plans import (
     AS_PRINTED,
     EXPERIMENTS,
     PAPER_GAMES,
+    RANDOM_FRAMES,
     Change,
     Experiment,
     atari,
@@ -22,6 +23,17 @@ from megareward.experiments.plans import (
     game,
     long_atari,
     method,
+    random_play,
+)
+from megareward.experiments.with_score import (
+    MASKS,
+    NOISE_HARD,
+    NOISE_MINI,
+    NOISE_STRENGTHS,
+    PRETRAINING,
+    PRETRAINING_MINI,
+    STDS,
+    noise,
 )
 from megareward.training.config import TrainConfig
 
@@ -35,6 +47,11 @@ def smoke(config: TrainConfig) -> TrainConfig:
     """Few environments and a short warm-up, so that a few thousand frames hold some learning too."""
     models = replace(config.control, normalise_frames=512, background_frames=1_024)
     return replace(config, n_envs=16, rollout_steps=32, warmup_steps=1_024, control=models)
+
+
+def for_smoke(rows: Mapping[str, Change]) -> dict[str, Change]:
+    """After the presets of the methods."""
+    return {row: both(change, smoke) for row, change in rows.items()}
 
 
 def short_game(name: str, **extras: Any) -> Change:
@@ -52,15 +69,19 @@ def at_all_scales(
     smoke_seeds: int = 1,
 ) -> dict[str, Experiment]:
     """The same rows on mini games and on Atari games, by scale."""
-    for_smoke = {row: both(change, smoke) for row, change in rows.items()}  # after the method's own preset
+    on_atari = rows | ({"random": random_play} if "random" in rows else {})
     scales = (
-        ("smoke", for_smoke, {one: short_game(one) for one in smoke_games}, SMOKE_FRAMES, smoke_seeds),
+        ("smoke", for_smoke(rows), {one: short_game(one) for one in smoke_games}, SMOKE_FRAMES, smoke_seeds),
         ("mini", rows, {one: game(one) for one in mini_games}, 150_000, 5),
-        ("10M", rows, {one: atari(one) for one in games}, 10_000_000, 1),
-        ("80M", rows, {one: long_atari(one) for one in games}, PAPER_FRAMES, 3),
+        ("10M", on_atari, {one: atari(one) for one in games}, 10_000_000, 1),
+        ("80M", on_atari, {one: long_atari(one) for one in games}, PAPER_FRAMES, 3),
     )
     return {
-        scale: Experiment(f"paper-{name}-{scale}", question, own, columns, frames, seeds)
+        scale: Experiment(
+            f"paper-{name}-{scale}",
+            *(question, own, columns, frames, seeds),
+            frames_of={"random": RANDOM_FRAMES} if own is on_atari else {},
+        )
         for scale, own, columns, frames, seeds in scales
     }
 
@@ -141,7 +162,7 @@ GRID = {
             "grid", "How fine should the grid be?", {}, ("breakout",), ("mini-breakout",), ("mini-breakout",)
         ).items(),
         (
-            {row: both(change, smoke) for row, change in grids(2, 4, 8).items()},
+            for_smoke(grids(2, 4, 8)),
             grids(2, 4, 8),
             grids(2, 3, 4, 6, 7, 12),
             grids(2, 3, 4, 6, 7, 12),
@@ -181,11 +202,11 @@ FAILURES = {
 }
 """Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
 
-# Noise ---------------------------------------------------------------------------------------------------------------
+# Together with the score ---------------------------------------------------------------------------------------------
 
 
-def with_score(name: str) -> Change:
-    """Novelty beside the score, as in RND's paper."""
+def beside_the_score(name: str) -> Change:
+    """Novelty as a second reward, as in RND's paper."""
 
     def change(config: TrainConfig) -> TrainConfig:
         return replace(method(name)(config), with_score=True)
@@ -193,36 +214,56 @@ def with_score(name: str) -> Change:
     return change
 
 
-O_RND, G_RND, A_RND = (with_score(name) for name in ("rnd", "g-rnd", "a-rnd"))
-MASKED = {"G-RND": G_RND, "A-RND": A_RND, "O-RND": O_RND}
+def noises(play: Change, *stds: float) -> dict[str, Change]:
+    return {f"noise {std:g}": both(play, noise(std=std)) for std in stds}
 
 
-def on_mini_games(
-    name: str, question: str, rows: dict[str, Change], columns: Callable[[Callable[..., Change]], dict[str, Change]]
-) -> dict[str, Experiment]:
-    """At the two scales of mini games."""
-    for_smoke = {row: both(change, smoke) for row, change in rows.items()}
-    return {
-        "smoke": Experiment(f"paper-{name}-smoke", question, for_smoke, columns(short_game), SMOKE_FRAMES, seeds=1),
-        "mini": Experiment(f"paper-{name}-mini", question, rows, columns(game), 150_000, seeds=5),
-    }
-
-
-NOISE = on_mini_games(
-    "noise",
-    "How much does a noisy TV harm novelty, masked by control or not?",
-    {"O-RND": O_RND, "G-RND": G_RND},
-    lambda play: {"0": play("mini-road"), "1": play("mini-road", noisy_tv=True)},
-)
-MASKED_RND = on_mini_games(
-    "masked-rnd",
-    "Which mask keeps novelty from watching a noisy TV?",
-    MASKED,
-    lambda play: {f"{name} tv": play(name, noisy_tv=True) for name in SMOKE_GAMES},
-)
+O_AND_G = {name: beside_the_score(MASKS[name]) for name in ("O-RND", "G-RND")}
+NOISE_QUESTION = "How much noise does novelty bear, masked by control or not?"
+NOISE = {
+    "smoke": Experiment(
+        *("paper-noise-smoke", NOISE_QUESTION, for_smoke(O_AND_G)),
+        *(noises(short_game("mini-road"), 0.0, 0.3, 0.6), SMOKE_FRAMES),
+        seeds=1,
+    ),
+    "mini": Experiment("paper-noise-mini", NOISE_QUESTION, O_AND_G, noises(game("mini-road"), *STDS), 150_000, seeds=5),
+    "10M": NOISE_STRENGTHS,
+    "80M": replace(NOISE_STRENGTHS, name="paper-noise-80M", frames=PAPER_FRAMES, seeds=3),
+}
+MASKED_RND = {
+    "smoke": Experiment(
+        "paper-masked-rnd-smoke",
+        NOISE_MINI.question,
+        for_smoke({name: NOISE_MINI.rows[name] for name in MASKS}),
+        {
+            "mini-breakout tv": both(short_game("mini-breakout"), noise(tv="always")),
+            "mini-breakout noise 0.3": both(short_game("mini-breakout"), noise(std=0.3)),
+        },
+        SMOKE_FRAMES,
+        seeds=1,
+    ),
+    "mini": NOISE_MINI,
+    "10M": NOISE_HARD,
+    "80M": replace(NOISE_HARD, name="paper-masked-rnd-80M", frames=PAPER_FRAMES, seeds=3),
+}
+PRETRAINING_PLANS = {
+    "smoke": replace(
+        PRETRAINING_MINI,
+        name="paper-pretraining-smoke",
+        rows=for_smoke(PRETRAINING_MINI.rows),
+        columns={"mini-breakout": short_game("mini-breakout")},
+        pretrained_by=for_smoke(PRETRAINING_MINI.pretrained_by),
+        frames=SMOKE_FRAMES,
+        seeds=1,
+    ),
+    "mini": PRETRAINING_MINI,
+    "10M": PRETRAINING,
+    "80M": replace(PRETRAINING, name="paper-pretraining-80M", frames=PAPER_FRAMES // 2, seeds=3),
+}
+"""Half of the paper's frames without the score and half with it."""
 
 PAPER_PLANS = (
     *(PLAY, MORE, AGAINST_SCORE, AGAINST_HUMANS, RUNNING_TIME, CASE_STUDY),
-    *(COMPONENTS, GRID, FAILURES, NOISE, MASKED_RND),
+    *(COMPONENTS, GRID, FAILURES, NOISE, MASKED_RND, PRETRAINING_PLANS),
 )
 EXPERIMENTS.update({one.name: one for plan in PAPER_PLANS for one in plan.values()})

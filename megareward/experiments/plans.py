@@ -26,6 +26,11 @@ class Cell:
     before: "Cell | None" = None
     """A run that is made first, and that this one starts from."""
 
+    def with_seed(self, seed: int) -> "Cell":
+        before = self.before.with_seed(seed) if self.before else None
+        start_from = before.name if before else self.config.start_from
+        return replace(self, config=replace(self.config, seed=seed, start_from=start_from), before=before)
+
     @property
     def name(self) -> str:
         """Of its folder and of its record."""
@@ -44,6 +49,8 @@ class Experiment:
     seeds: int = 3
     seeds_of: Mapping[str, int] = field(default_factory=dict)
     """Rows that have another number of seeds."""
+    frames_of: Mapping[str, int] = field(default_factory=dict)
+    """Rows that have another number of frames."""
     is_audit: bool = False
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
     tuned_on: tuple[str, ...] = ()
@@ -70,11 +77,10 @@ class Experiment:
     def cells_of(self, row: str, column: str, device: Device = "cpu") -> list[Cell]:
         """The runs of one place in the table, which differ in the seed only."""
         first = self._cell(row, column, 0, device=device)
-        seeds = range(self.seeds_of.get(row, self.seeds))
-        return [replace(first, config=replace(first.config, seed=seed)) for seed in seeds]
+        return [first.with_seed(seed) for seed in range(self.seeds_of.get(row, self.seeds))]
 
     def _cell(self, row: str, column: str, seed: int, frames: int | None = None, device: Device = "cpu") -> Cell:
-        config = base_config(seed, frames or self.frames, device)
+        config = base_config(seed, frames or self.frames_of.get(row, self.frames), device)
         return Cell(row, column, self.rows[row](self.columns[column](config)))
 
 
@@ -120,6 +126,16 @@ def method(name: str, presets: str = "auto") -> Change:
         return with_preset(replace(config, method=name, reward=None), presets)
 
     return change
+
+
+RANDOM_FRAMES = 500_000
+
+
+def random_play(config: TrainConfig) -> TrainConfig:
+    """Random play on Atari for `RANDOM_FRAMES`, since it learns nothing: by few environments, so that each has the time
+    for many games and the last 50 are not the short ones. The same run, whatever it is compared with."""
+    config = method("random")(config)
+    return replace(config, n_envs=8, rollout_steps=128, ppo=PPOConfig(), env=config.env.with_groups(1))
 
 
 def only_watch(change_models: Change = lambda config: config) -> Change:
@@ -486,9 +502,10 @@ PAPER_GAMES = (
 PLAY = Experiment(
     name="play",
     question="How well does each reward play the paper's 18 games after an eighth of its frames?",
-    rows={name: method(name) for name in ("random", "alive", "mega", "rnd", "extrinsic")},
+    rows={"random": random_play} | {name: method(name) for name in ("alive", "mega", "rnd", "extrinsic")},
     columns={name: atari(name) for name in PAPER_GAMES},
     frames=10_000_000,
+    frames_of={"random": RANDOM_FRAMES},
     seeds=1,
     whole_games=30,
 )

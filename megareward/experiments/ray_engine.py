@@ -1,14 +1,17 @@
-"""The engine `ray`: jobs as tasks of a Ray cluster whose machines share the folders of runs and results.
+"""The engine `ray`: jobs as tasks of a Ray cluster whose machines share the folders of runs and results, or a store.
 
-A task only calls `runner.do_job`. A task whose worker or machine dies is started again elsewhere and continues from the
-last checkpoint; what is done meanwhile is not done again. Ray's dashboard shows each task by the run's name.
+A task only calls `runner.do_job`, or `carried.do_carried` if there is a store. A task whose worker or machine dies is
+started again elsewhere and continues from the last checkpoint; what is done meanwhile is not done again. Ray's
+dashboard shows each task by the run's name.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 from megareward.errors import UsageError
+from megareward.experiments.carried import Store, do_carried
 from megareward.experiments.runner import Done, Job, Take, do_job
+from megareward.runs.durable import save_file
 
 RETRIES = 5
 """Deaths of workers that one run may survive."""
@@ -24,9 +27,13 @@ class RayEngine:
     """Of each run. So many runs are made at a time as the cluster has room for."""
     gpus: float = 0.0
     """Share of a GPU of each run."""
+    store: Store | None = None
+    """Carries runs between machines; None: they share the folders."""
 
     def __call__(self, take: Take, done: Done) -> None:
         ray = import_ray()
+        if self.store:
+            self.store.check()
         started = not ray.is_initialized()
         if started:
             ray.init(address=self.address, log_to_driver=False)
@@ -37,18 +44,20 @@ class RayEngine:
                 ray.shutdown()  # tasks that run die with their workers and can be continued
 
     def _work(self, ray: Any, take: Take, done: Done) -> None:
-        task, needs = ray.remote(do_job), {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
+        task, needs = ray.remote(do_task), {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": RETRIES}
         running: dict[Any, Job] = {}
         while True:
             while len(running) < self._room(ray) and (job := take()):
-                running[task.options(name=job.name, **needs).remote(job.absolute())] = job
+                running[task.options(name=job.name, **needs).remote(job.absolute(), self.store)] = job
             if not running:
                 return
             finished, _ = ray.wait(list(running), timeout=10.0)
             for one in finished:
                 job = running.pop(one)
                 try:
-                    trouble = ray.get(one)
+                    trouble, files = ray.get(one)
+                    for name, data in files.items():
+                        save_file(job.results / name, data)
                 except ray.exceptions.RayError as why:
                     trouble = f"{type(why).__name__} in its worker, after {RETRIES} retries; start again to go on"
                 done(job, trouble)
@@ -60,6 +69,10 @@ class RayEngine:
         if self.gpus:
             shares.append(there.get("GPU", 0.0) / self.gpus)
         return max(1, int(min(shares)))
+
+
+def do_task(job: Job, store: Store | None) -> tuple[str, dict[str, bytes]]:
+    return do_carried(job, store) if store else (do_job(job), {})
 
 
 def import_ray() -> Any:

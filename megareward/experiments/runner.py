@@ -22,8 +22,10 @@ from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import Cell
 from megareward.parent import PARENT
 from megareward.progress import Bar
+from megareward.quantities import count
 from megareward.runs.durable import no_links
 from megareward.runs.folder import ExistsError, RunFolder
+from megareward.runs.logs import RunLogs
 from megareward.runs.record import Record
 from megareward.training.config import bearing, to_dict
 
@@ -215,9 +217,9 @@ def _make(job: Job, log: TextIO) -> str:
     limit = [] if job.minutes is None else ["--minutes", str(job.minutes)]
     if trouble := run_command(log, "resume", str(path), "--no-tensorboard", *limit):
         return trouble
-    record = Record.of_run(path)
-    if not record.finished:
-        return f"{STOPPED} {job.minutes or 0:g} minutes at {record.length} frames; start again to go on"
+    if (frames := RunLogs.read(path).frames) < cell.config.frames:
+        length = f"{count(frames)} of {count(cell.config.frames)} frames"
+        return f"{STOPPED} {job.minutes or 0:g} minutes at {length}; start again to go on"
     if job.whole_games and not has_played(path, cell, job.whole_games):
         trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *device)
     if not trouble and job.audit is not None:

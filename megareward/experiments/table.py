@@ -55,16 +55,24 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         "|---" * (len(columns) + 1) + "|",
         *(f"| {row} | {' | '.join(shown(row, column) for column in columns)} |" for row in rows),
     ]
-    frames = cells[0].config.frames
     seeds = "one seed, which says nothing about spread"
     if experiment.seeds > 1:
         seeds = f"mean over {experiment.seeds} seeds with 95% bootstrap intervals over the seeds"
     missing = len(experiment.rows) - len(rows)
     note = (
-        f"{experiment.question} Mean raw score of the last 50 games after {frames:,} frames, {seeds}. "
+        f"{experiment.question} Mean raw score of the last 50 games after {frames_words(experiment)}, {seeds}. "
         "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
     return "\n".join([*lines, "", note, "", *experiment.remarks(scores)])
+
+
+def frames_words(experiment: Experiment) -> str:
+    """How long its runs are, and which rows are of another length."""
+    firsts = {row: experiment.cells_of(row, next(iter(experiment.columns)))[0] for row in experiment.rows}
+    others = [
+        f"{row}: {cell.config.frames:,}" for row, cell in firsts.items() if cell.config.frames != experiment.frames
+    ]
+    return f"{experiment.frames:,} frames" + (f" ({'; '.join(others)})" if others else "")
 
 
 def count_of_seeds(number: int) -> str:

@@ -16,6 +16,7 @@ from megareward.envs.noise_config import NoiseConfig
 from megareward.experiments.plans import (
     HARD_GAMES,
     PAPER_GAMES,
+    RANDOM_FRAMES,
     Cell,
     Change,
     Device,
@@ -26,6 +27,7 @@ from megareward.experiments.plans import (
     control,
     game,
     method,
+    random_play,
 )
 from megareward.training.config import TrainConfig
 
@@ -101,14 +103,12 @@ class Pretraining(Experiment):
     pretrained_by: Mapping[str, Change] = field(default_factory=dict)
     """Rows that start from another run, and what that one is."""
 
-    def cells(self, frames: int | None = None, seeds: int | None = None, device: Device = "cpu") -> list[Cell]:
-        return [self._with_start(cell, frames or self.frames, device) for cell in super().cells(frames, seeds, device)]
-
-    def _with_start(self, cell: Cell, frames: int, device: Device) -> Cell:
-        if cell.row not in self.pretrained_by:
+    def _cell(self, row: str, column: str, seed: int, frames: int | None = None, device: Device = "cpu") -> Cell:
+        cell = super()._cell(row, column, seed, frames, device)
+        if row not in self.pretrained_by:
             return cell
-        config = self.columns[cell.column](base_config(cell.config.seed, frames, device))
-        before = Cell(f"{cell.row}, pretraining", cell.column, self.pretrained_by[cell.row](config))
+        config = self.columns[column](base_config(seed, frames or self.frames, device))
+        before = Cell(f"{row}, pretraining", column, self.pretrained_by[row](config))
         return replace(cell, before=before, config=replace(cell.config, start_from=before.name))
 
     def remarks(self, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
@@ -172,10 +172,11 @@ def short_warmup(config: TrainConfig) -> TrainConfig:
 PRETRAINING = Pretraining(
     name="pretraining",
     question="What is play without the score worth to training on it, on the paper's 18 games?",
-    rows=ON_THE_SCORE,
+    rows=ON_THE_SCORE | {"random": random_play},
     columns={name: atari(name) for name in PAPER_GAMES},
     pretrained_by=WITHOUT_IT,
     frames=10_000_000,
+    frames_of={"random": RANDOM_FRAMES},
     seeds=1,
     is_long=True,
 )

@@ -164,10 +164,15 @@ def theirs(view: View, column: str, benchmark: str) -> Bar | None:
     return None if value is None else Bar(value)
 
 
+NO_FIGURE = "Missing: no run is recorded for the figure."
+
+
 def relative_figure(
     view: View, series: list[str], groups: list[tuple[str, list[Bar | str | None]]], caption: str
 ) -> list[Block]:
     """What the paper has on none of the games is left out; what we lack is shown to be missing."""
+    if not any(bar for _, bars in groups for bar in bars):
+        return [Text(NO_FIGURE)]
     shown = [i for i, name in enumerate(series) if "paper" not in name or any(bars[i] for _, bars in groups)]
     kept = [(name, [bars[i] for i in shown]) for name, bars in groups]
     chart = bar_chart([series[i] for i in shown], kept, label=caption, level=100.0)
@@ -180,10 +185,10 @@ def pretraining(view: View) -> list[Block]:
     groups = []
     for column in view.columns:
         scratch, chance = view.ours("scratch", column), view.random(column)
-        bars = []
-        for row in ways:
-            equation = partial(improvement, scratch=scratch.mean if scratch else 0, random=chance or 0)
-            bars.append(view.bar(view.ours(row, column), column, equation, scratch) if scratch else None)
+        bars: list[Bar | str | None] = [None] * len(ways)
+        if scratch and chance is not None:
+            equation = partial(improvement, scratch=scratch.mean, random=chance)
+            bars = [view.bar(view.ours(row, column), column, equation, scratch) for row in ways]
         groups.append((column, bars))
     caption = "Improvement by pretraining, Eq. 13: 100% is training from scratch."
     return [*scores(view), *relative_figure(view, ways, groups, caption)]
@@ -200,13 +205,11 @@ def components(view: View) -> list[Block]:
     groups: list[tuple[str, list[Bar | str | None]]] = []
     for column in view.columns:
         whole, chance = view.ours("mega", column), view.random(column)
-        equation = partial(relative_ablation, original=whole.mean if whole else 0, random=chance or 0)
-        groups.append(
-            (
-                column,
-                [view.bar(view.ours(row, column), column, equation, whole) if whole else None for row in ablations],
-            )
-        )
+        bars: list[Bar | str | None] = [None] * len(ablations)
+        if whole and chance is not None:
+            equation = partial(relative_ablation, original=whole.mean, random=chance)
+            bars = [view.bar(view.ours(row, column), column, equation, whole) for row in ablations]
+        groups.append((column, bars))
     own = [[bars[i] for _, bars in groups] for i in range(len(ablations))]
     known = [[bar.value for bar in bars if isinstance(bar, Bar)] for bars in own]
     groups.append(("mean of games", [Bar(float(np.mean(values))) if values else None for values in known]))
@@ -244,6 +247,8 @@ def with_audits(view: View) -> list[Block]:
 def grid(view: View) -> list[Block]:
     [column] = view.columns
     groups = [(row, [view.bar(view.ours(row, column), column, lambda score: score)]) for row in view.rows]
+    if not any(bar for _, [bar] in groups):
+        return [*with_audits(view), Text(NO_FIGURE)]
     chart = bar_chart([f"score on {column}"], groups, label="Score by grid", unit="", linear=True)
     return [*with_audits(view), Figure(view.name, f"Score on {column} by the size of the grid.", chart)]
 
@@ -252,16 +257,18 @@ def grid(view: View) -> list[Block]:
 
 
 def noise(view: View) -> list[Block]:
-    """Score against the degree of noise, which is the name of each column."""
+    """Score against the degree of noise, which each column is named after."""
     lines = []
     for row in view.rows:
-        points = [(float(column), own.mean) for column in view.columns if (own := view.ours(row, column))]
+        points = [(float(column.split()[-1]), own.mean) for column in view.columns if (own := view.ours(row, column))]
         if len(points) > 1:
             x, y = np.array(points).T
             lines.append(Line(row, x, y))
     caption = f"Score on {view.game(view.columns[0])} against the degree of noise."
-    chart = line_chart(lines, label=caption, x_name="noise", height=280) if lines else ""
-    return [*scores(view, first="noise"), *([Figure(view.name, caption, chart)] if chart else [])]
+    if not lines:
+        return [*scores(view, first=""), Text(NO_FIGURE)]
+    chart = line_chart(lines, label=caption, x_name="standard deviation of the noise", height=280)
+    return [*scores(view, first=""), Figure(view.name, caption, chart)]
 
 
 def masked(view: View) -> list[Block]:

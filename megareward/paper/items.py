@@ -60,7 +60,7 @@ class Item:
     place: str
     """Where the paper has it."""
     experiments: Mapping[str, Experiment]
-    """By scale; where a budget has none of its scales, the item is listed as not available."""
+    """By scale."""
     build: Builder
     instead: tuple[Experiment, ...] = ()
     """Shown, marked, where planned runs are missing."""
@@ -68,15 +68,14 @@ class Item:
     has_picture: bool = False
 
     def planned(self, budget: Budget) -> list[Experiment]:
-        return [self.experiments[scale] for scale in budget.scales if scale in self.experiments]
+        return [self.experiments[scale] for scale in budget.scales]
 
     def views(self, budget: Budget, recorded: Recorded) -> Iterator[tuple[str, View]]:
         """What its builder draws, scale by scale."""
         for scale in budget.scales:
-            if scale in self.experiments:
-                others = [self.experiments[one] for one in ("80M", "10M") if one != scale and one in self.experiments]
-                planned = self.experiments[scale]
-                yield SCALES[scale], View(f"{self.name}-{scale}", planned, (*self.instead, *others), recorded)
+            others = [self.experiments[one] for one in ("80M", "10M") if one != scale]
+            planned = self.experiments[scale]
+            yield SCALES[scale], View(f"{self.name}-{scale}", planned, (*self.instead, *others), recorded)
 
 
 MADE_BEFORE = (ATARI_LONG, ATARI)
@@ -100,7 +99,9 @@ ITEMS = {
             *("human", "Mega-reward against human players", "figure", plans.AGAINST_HUMANS, builders.against_humans),
             MADE_BEFORE,
         ),
-        Item("pretraining", "Pretraining with mega-reward", "figure", {}, builders.pretraining),
+        Item(
+            *("pretraining", "Pretraining with mega-reward", "figure", plans.PRETRAINING_PLANS, builders.pretraining),
+        ),
         Item("noise", "G-RND and O-RND under different noises", "figure", plans.NOISE, builders.noise),
         Item("masked-rnd", "Masked RND on games of hard exploration", "Table 2", plans.MASKED_RND, builders.masked),
         Item(

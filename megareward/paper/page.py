@@ -4,7 +4,8 @@ import html
 from importlib import resources
 from pathlib import Path
 
-from megareward.paper.blocks import MARKS, MISSING, Block, Heading, Table, Text
+from megareward.experiments.table import count_of_seeds, frames_words
+from megareward.paper.blocks import MARKS, MISSING, Block, Heading, Table
 from megareward.paper.items import ITEMS, Budget, Item
 from megareward.paper.queue import counted
 from megareward.paper.recorded import Recorded
@@ -21,7 +22,12 @@ figure { margin: 14px 0; } figcaption { font-size: .85rem; color: var(--faint); 
 .whisker { stroke: var(--ink); stroke-width: 1.5; } .missing { color: var(--faint); }
 td:first-child { position: sticky; left: 0; background: var(--card); padding-right: 10px; }
 sup { color: var(--accent); margin-left: 2px; } td small { font-size: .74rem; }
-@media (max-width: 600px) { td:first-child { white-space: normal; min-width: 6.5em; max-width: 9em; } }
+.wide, .drawing { background: linear-gradient(to right, transparent, var(--card) 30px) right / 40px 100% local,
+  linear-gradient(to left, var(--line), transparent) right / 14px 100% scroll; background-repeat: no-repeat; }
+@media (max-width: 600px) {
+  td:first-child { white-space: normal; min-width: 6.5em; max-width: 9em; }
+  #recorded td:first-child { min-width: 11em; }
+}
 nav a { color: var(--accent); margin-right: 12px; white-space: nowrap; display: inline-block; }
 @media (prefers-color-scheme: dark) { .bar { filter: brightness(1.3); } }
 """
@@ -51,22 +57,17 @@ def overview(budget: Budget, recorded: Recorded) -> Table:
     rows = []
     for item in ITEMS.values():
         done, planned = counted(item, budget, recorded)
-        runs = f"{done} of {planned}" if planned else "not available yet"
-        rows.append([item.title, runs, item.place])
-    return Table(["item", "runs recorded as planned", "in the paper"], rows)
+        rows.append([item.title, f"{done} of {planned}", item.place])
+    return Table(["item", "runs recorded", "in the paper"], rows)
 
 
 def blocks(item: Item, budget: Budget, recorded: Recorded) -> list[Block]:
     found: list[Block] = []
     for where, view in item.views(budget, recorded):
-        frames, seeds = view.experiment.frames, view.experiment.seeds
-        found.append(Heading(f"{where[0].upper()}{where[1:]}: planned are {frames:,} frames, {count_of_seeds(seeds)}"))
+        planned = f"{frames_words(view.experiment)}, {count_of_seeds(view.experiment.seeds)}"
+        found.append(Heading(f"{where[0].upper()}{where[1:]}: planned are {planned}"))
         found += item.build(view)
-    return found or [Text(f"Missing: there is no experiment of budget {budget.name} for it yet.")]
-
-
-def count_of_seeds(number: int) -> str:
-    return "1 seed" if number == 1 else f"{number} seeds"
+    return found
 
 
 def legend(budget: Budget) -> str:
@@ -80,7 +81,7 @@ def legend(budget: Budget) -> str:
 
 def html_page(budget: Budget, summary: Table, sections: list[tuple[Item, list[Block]]]) -> str:
     style = resources.files("megareward.viewer").joinpath("static/report.css").read_text(encoding="utf-8")
-    body = [f"<section><h2>What is recorded</h2>{summary.html()}</section>"]
+    body = [f'<section id="recorded"><h2>What is recorded</h2>{summary.html()}</section>']
     for item, parts in sections:
         title = f"{html.escape(item.title)} <small>{html.escape(item.place)}</small>"
         inner = "".join(part.html() for part in parts)

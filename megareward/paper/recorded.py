@@ -92,17 +92,18 @@ def ours(recorded: Recorded, planned: Experiment, instead: Iterable[Experiment],
     """The planned runs of one cell of a table as far as they are recorded; where none is, those of the experiments
     `instead`, then those of another length. Records from elsewhere are marked by what differs."""
     sources = [one for one in (planned, *instead) if row in one.rows and column in one.columns]
-    for any_length in (False, True):
+    wanted = planned.cells_of(row, column)[0].config
+    has_own_length = row not in planned.frames_of and wanted.frames != planned.frames  # such as: twice as long
+    for any_length in (False,) if has_own_length else (False, True):
         for source in sources:
             cells = source.cells_of(row, column)
             seeds = [next(recorded.find(cell, any_length), None) for cell in cells]
             found = [one for one in seeds if one]
             longest = [one for one in found if one.record.config["frames"] == found[0].record.config["frames"]]
             if longest:
-                wanted = settings_of(to_dict(planned.cells_of(row, column)[0].config))
                 return Ours(
                     tuple(longest),
-                    longest[0].record.config["frames"] != planned.frames,
-                    source is not planned and wanted != settings_of(to_dict(cells[0].config)),
+                    longest[0].record.config["frames"] != wanted.frames,
+                    source is not planned and settings_of(to_dict(wanted)) != settings_of(to_dict(cells[0].config)),
                 )
     return None

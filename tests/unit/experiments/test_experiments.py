@@ -13,7 +13,7 @@ import pytest
 
 from megareward.audit.run_audit import audit_run
 from megareward.cli import main
-from megareward.experiments import audits, make, runner
+from megareward.experiments import audits, make, paper_plans, runner
 from megareward.experiments.plans import (
     ALL_MAPS,
     DEATH_ATARI,
@@ -29,8 +29,9 @@ from megareward.experiments.plans import (
     matching,
 )
 from megareward.experiments.table import games_markdown, markdown
+from megareward.experiments.with_score import PRETRAINING
 from megareward.runs.record import Record
-from megareward.training.config import TrainConfig, to_dict
+from megareward.training.config import TrainConfig, bearing, to_dict
 from megareward.training.presets import with_preset
 from tests.unit.records import record_of_config
 
@@ -43,6 +44,24 @@ def test_every_run_of_every_experiment_has_a_name_of_its_own():
             == len(cells)
             == sum(experiment.seeds_of.get(row, experiment.seeds) for row in experiment.rows) * len(experiment.columns)
         )
+
+
+def test_random_play_on_atari_is_short_and_one_run_for_all_tables():
+    runs = []
+    for experiment in (PLAY, PRETRAINING, paper_plans.PLAY["10M"], paper_plans.PLAY["80M"]):
+        [cell, *_] = experiment.cells_of("random", "pong")
+        assert cell == next(cell for cell in experiment.cells() if cell.row == "random" and cell.column == "pong")
+        runs.append(bearing(to_dict(cell.config)))
+        assert experiment.cells_of("scratch" if experiment is PRETRAINING else "mega", "pong")[0].config.frames >= 10e6
+    assert runs == [runs[0]] * 4
+    assert runs[0]["frames"] == 500_000
+    assert PLAY.cells(frames=960)[0].config.frames == 960
+
+
+def test_the_table_says_which_rows_are_of_another_length(tmp_path):
+    assert "after 10,000,000 frames (random: 500,000), one seed" in markdown(PLAY, PLAY.cells(), tmp_path)
+    text = markdown(replace(PLAY, frames_of={}), PLAY.cells(), tmp_path)
+    assert "after 10,000,000 frames, one seed" in text
 
 
 def test_the_mini_game_table_gives_every_method_the_same_frames_and_the_same_game():

@@ -50,6 +50,14 @@ def test_half_of_the_budget_is_without_the_score():
             assert config.start_from == before.name
 
 
+def test_a_place_in_the_table_knows_what_its_runs_start_from():
+    every = {cell.name: cell for cell in PRETRAINING_MINI.cells()}
+    for row in PRETRAINING_MINI.rows:
+        cells = PRETRAINING_MINI.cells_of(row, "mini-pong")
+        assert len(cells) == 5
+        assert [every[cell.name] for cell in cells] == cells
+
+
 def tiny(method: str, before: Cell | None = None) -> Cell:
     config = with_preset(TrainConfig(method, "mini-breakout", frames=600, device="cpu"), "debug")
     config = replace(config, frames=600, start_from=before.name if before else None)

@@ -67,8 +67,21 @@ def test_a_typo_is_refused_with_a_hint(capsys):
     assert main(["paper", "run", "paly"]) == 2
     assert "Did you mean play" in capsys.readouterr().err
     assert main(["paper", "biuld"]) == 2
-    assert main(["paper", "run", "pretraining", "--budget", "smoke"]) == 2
     assert main(["paper", "run", "play", "--unit", "nonsense"]) == 2
+
+
+def test_every_item_has_runs_at_every_scale():
+    for item in ITEMS.values():
+        assert item.experiments.keys() == items.SCALES.keys(), item.name
+
+
+def test_pretraining_is_made_before_what_starts_from_it(tmp_path):
+    jobs = {job.name: job for job in queue.jobs_of([ITEMS["pretraining"]], SMOKE, tmp_path, tmp_path)}
+    after = jobs["paper-pretraining-smoke/after-mega-on-mini-breakout-s0"].cell
+    assert (after.before.config.method, after.before.config.frames) == ("mega", items.plans.SMOKE_FRAMES)
+    assert after.config.start_from == after.before.name
+    scratch = jobs["paper-play-smoke/extrinsic-on-mini-breakout-s0"].cell  # the run that other tables have
+    assert scratch.before is None
 
 
 # What is recorded ----------------------------------------------------------------------------------------------------
@@ -119,6 +132,30 @@ def test_runs_of_another_budget_or_of_other_settings_are_shown_and_marked(tmp_pa
     assert View("play", small, (), Recorded([tmp_path / "more"])).number("rnd", "asterix").marks == "b"
 
 
+def test_what_is_twice_as_long_is_no_run_of_any_other_length(tmp_path):
+    plan = items.plans.PRETRAINING_PLANS["mini"]
+    [scratch, *_] = plan.cells_of("scratch", "mini-pong")
+    write(replace(scratch, config=replace(scratch.config, frames=2 * scratch.config.frames)), tmp_path)
+    recorded = Recorded([tmp_path])
+    assert ours(recorded, plan, (), "scratch", "mini-pong").is_other_budget
+    assert not ours(recorded, plan, (), "scratch, twice as long", "mini-pong").is_other_budget
+    write(replace(scratch, config=replace(scratch.config, frames=3 * scratch.config.frames)), tmp_path)
+    recorded = Recorded([tmp_path])
+    assert ours(recorded, plan, (), "scratch", "mini-pong")
+    assert ours(recorded, plan, (), "scratch, twice as long", "mini-pong") is None
+
+
+def test_nothing_is_relative_to_random_play_that_is_not_recorded(tmp_path):
+    plan = items.plans.PRETRAINING_PLANS["smoke"]
+    for row in ("scratch", "after mega"):
+        write(plan.cells_of(row, "mini-breakout")[0], tmp_path, 2.0)
+    *_, figure = builders.pretraining(View("pretraining", plan, (), Recorded([tmp_path])))
+    assert figure == builders.Text(builders.NO_FIGURE)
+    write(plan.cells_of("random", "mini-breakout")[0], tmp_path, 1.0)
+    *_, figure = builders.pretraining(View("pretraining", plan, (), Recorded([tmp_path])))
+    assert ">100%" in figure.svg
+
+
 # The page ------------------------------------------------------------------------------------------------------------
 
 
@@ -143,9 +180,7 @@ def test_a_page_of_all_records_has_nothing_missing(smoke_results, tmp_path):
     assert len(sections) == 1 + len(ITEMS)
     for title, body in sections.items():
         holes = [line for line in body.splitlines() if "| – " in line or "issing" in line]
-        if title.startswith("Pretraining"):
-            assert holes
-        elif title.startswith("Failure"):  # random play has no maps
+        if title.startswith("Failure"):  # random play has no maps
             assert all("| random |" in line for line in holes)
         else:
             assert holes == []
@@ -215,6 +250,7 @@ def test_what_is_missing_is_made_once_and_the_page_shows_it(tmp_path, capsys):
     assert main(["paper", "run", "case-study", *words, *runs]) == 0
     out = capsys.readouterr().out
     assert "0 of 1 runs are recorded; 1 to go." in out
+    assert "megareward paper build --budget smoke" in out
     [record] = (tmp_path / "results" / "paper-case-study-smoke").glob("*.json")
     assert Record.read(record).seconds > 0
     assert record.with_suffix(".png").exists()

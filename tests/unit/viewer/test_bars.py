@@ -29,6 +29,8 @@ def test_every_number_is_written_and_longer_bars_are_larger_numbers():
 def test_a_linear_axis_is_linear_and_an_empty_chart_is_drawn():
     one, two = widths(bar_chart(["s"], [("a", [Bar(1.0)]), ("b", [Bar(2.0)])], label="x", unit="", linear=True))
     assert abs(two - 2 * one) < 0.2
+    svg = bar_chart(["s", "t"], [("a", [None, None]), ("b", [None, Bar(1.0)])], label="x")
+    assert svg.count(">missing<") == 2  # a group of which nothing is there says so once
     empty = bar_chart(["s"], [("a", [None])], label="x", unit="", linear=True)
     assert ">missing<" in empty
     assert "e-" not in empty

@@ -1,0 +1,86 @@
+"""Jobs of machines that share no folder: each run is carried between them through a store, which any URL can be that
+fsspec knows, such as s3://bucket/sweep."""
+
+import tarfile
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from megareward.errors import UsageError
+from megareward.experiments.runner import Job, do_job
+
+PUSH_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Store:
+    """Folders by name, each one file."""
+
+    url: str
+
+    def check(self) -> None:
+        """Refuse what cannot be written to, before any work."""
+        files, place = self._place("")
+        try:
+            files.makedirs(place, exist_ok=True)
+        except Exception as why:  # every kind of store has errors of its own
+            raise UsageError(f"--store {self.url} cannot be written to ({why}); name another one.") from why
+
+    def push(self, name: str, folder: Path) -> None:
+        """Keep all of the folder. What was kept before stays until the new file is whole."""
+        files, place = self._place(name)
+        with tempfile.NamedTemporaryFile(suffix=".tar") as packed:
+            with tarfile.open(packed.name, "w") as tar:
+                for path in sorted(folder.rglob("*"), key=_checkpoints_first):
+                    tar.add(path, path.relative_to(folder), recursive=False)
+            files.put_file(packed.name, f"{place}.new")
+            files.mv(f"{place}.new", place)
+
+    def fetch(self, name: str, folder: Path) -> None:
+        """Unpack what is kept under this name, if anything is."""
+        files, place = self._place(name)
+        if files.exists(place):
+            with files.open(place) as packed, tarfile.open(fileobj=packed) as tar:
+                tar.extractall(folder, filter="data")
+
+    def _place(self, name: str) -> tuple[Any, str]:
+        import fsspec
+
+        try:
+            files, folder = fsspec.core.url_to_fs(self.url)
+        except (ValueError, ImportError) as why:
+            raise UsageError(f"--store {self.url}: {why}; name a URL that fsspec can open.") from why
+        return files, f"{folder}/{name}.tar" if name else folder
+
+
+def _checkpoints_first(path: Path) -> tuple[bool, Path]:
+    """A log may know more than a checkpoint, but not less."""
+    return "checkpoints" not in path.parts, path
+
+
+def do_carried(job: Job, store: Store, every: float = PUSH_SECONDS) -> tuple[str, dict[str, bytes]]:
+    """`do_job` in a folder that is kept in the store every so many seconds, and that begins with what was kept there.
+    Returns what went wrong, or '', and the files that belong into the job's folder of results."""
+    name = job.name.replace("/", "--")
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, over = Path(scratch), Event()
+        here = replace(job, runs=folder / "runs", results=folder / "results" / job.results.name)
+        store.fetch(name, folder)
+
+        def keep() -> None:
+            while not over.wait(every):
+                with suppress(FileNotFoundError):  # a checkpoint made place for a newer one; soon again
+                    store.push(name, folder)
+
+        thread = Thread(target=keep, daemon=True)
+        thread.start()
+        try:
+            trouble = do_job(here)
+        finally:
+            over.set()
+            thread.join()
+        store.push(name, folder)
+        return trouble, {path.name: path.read_bytes() for path in here.results.glob("*")}
