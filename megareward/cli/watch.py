@@ -9,7 +9,7 @@ import tyro
 
 from megareward.cli.parsing import load_torch, parse
 from megareward.cli.play_options import PlayOptions
-from megareward.errors import warn
+from megareward.errors import UsageError, warn
 from megareward.progress import Bar
 from megareward.runs.durable import check_place
 
@@ -21,10 +21,12 @@ LARGE = 25
 class WatchArgs(PlayOptions):
     """Play with a run's newest checkpoint and show what it controls, as one HTML file that needs no network."""
 
-    run: tyro.conf.Positional[Path]
+    run: tyro.conf.Positional[Path | None] = None
     """Folder of the run."""
+    pretrained: str | None = None
+    """Instead of a run, an agent that comes with the package, by its game: breakout, for example."""
     out: Path | None = None
-    """The page. [default: RUN/watch.html]"""
+    """The page. [default: RUN/watch.html, or watch-GAME.html in the current folder with --pretrained]"""
     video: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
     """Also write a clip: a name that ends in .gif or .mp4 (MP4 needs ffmpeg). May be given several times."""
     video_start: int | None = None
@@ -41,11 +43,12 @@ class WatchArgs(PlayOptions):
 
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
+    run, out = chosen(args)
     load_torch()
     if args.live:
         from megareward.viewer.live import run_server
 
-        run_server(args.run, args.port, say=partial(print, flush=True))
+        run_server(run, args.port, say=partial(print, flush=True))
         return 0
 
     from megareward.viewer.figure import best_moment
@@ -53,17 +56,17 @@ def command(words: list[str]) -> int:
     from megareward.viewer.video import check_video, write_video
     from megareward.viewer.watch import write_watch
 
-    check_place(args.out or args.run / PAGE)
+    check_place(out or run / PAGE)
     for video in args.video:
         check_video(video)
-    recording = args.recording(args.run)
-    page = write_watch(recording, args.run, args.out)
+    recording = args.recording(run)
+    page = write_watch(recording, run, out)
     megabytes = page.stat().st_size / 1e6
     print(f"Wrote {page} ({megabytes:.1f} MB); open it in any browser.")
     if megabytes > LARGE:
         warn(f"It is larger than {LARGE} MB and may open slowly; fewer --steps make it smaller.")
-    if not args.audited and any(args.run.glob("audit-*.json")):
-        print(f"`megareward watch {args.run} --audited` shows the truth beside the maps.")
+    if not args.audited and any(run.glob("audit-*.json")):
+        print(f"`megareward watch {run} --audited` shows the truth beside the maps.")
     if args.video:
         length, start = min(args.video_steps, len(recording)), args.video_start
         if start is None:
@@ -74,3 +77,22 @@ def command(words: list[str]) -> int:
     if args.open:
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def chosen(args: WatchArgs) -> tuple[Path, Path | None]:
+    """The run to show, and the page if it is not the one in the run's folder."""
+    from megareward.training.pretrained import find_pretrained, pretrained_games
+
+    if (args.run is None) == (args.pretrained is None):
+        agents = " or ".join(pretrained_games())
+        raise UsageError(f"Give either the folder of a run or --pretrained GAME, where GAME is {agents}.")
+    if args.pretrained is None:
+        assert args.run is not None
+        return args.run, args.out
+    if args.live or args.audited:
+        what = "--live" if args.live else "--audited"
+        raise UsageError(
+            f"{what} is for runs of your own; an agent that comes with the package has neither logs nor audits."
+        )
+    run = find_pretrained(args.pretrained)
+    return run, args.out or Path(f"watch-{run.name}.html")
