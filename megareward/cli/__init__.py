@@ -25,7 +25,7 @@ Agents that learn to play by seeking control.
   audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
   truth GAME       make the truth sets of the benchmark of control maps, and check them
   probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
-  watch RUN        see what a run controls: a page that opens in any browser, and clips
+  watch RUN        see what a run controls: a page that opens in any browser, and clips; or watch --pretrained GAME
   dream RUN        draw what a run's World Model sees and dreams; look for its controller by CMA-ES
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME
   report RUN...    one page about a run, or about several side by side

@@ -10,7 +10,7 @@ import tyro
 
 from megareward.cli.parsing import load_torch, parse
 from megareward.cli.play_options import PlayOptions
-from megareward.errors import warn
+from megareward.errors import UsageError, warn
 from megareward.progress import Bar
 from megareward.runs.durable import check_place
 
@@ -22,13 +22,16 @@ LARGE = 25
 class WatchArgs(PlayOptions):
     """Play with a run's newest checkpoint and show what it controls, as one HTML file that needs no network."""
 
-    run: tyro.conf.Positional[Path]
+    run: tyro.conf.Positional[Path | None] = None
     """Folder of the run."""
+    pretrained: str | None = None
+    """Instead of a run, an agent that comes with the package, by its game: breakout, for example."""
     beside: Path | None = None
     """A second run of the same game, to see both from the same start under one clock; `random`: random play, with the
     maps of RUN."""
     out: Path | None = None
-    """The page. [default: RUN/watch.html; with --beside, RUN/watch-beside.html]"""
+    """The page. [default: RUN/watch.html; with --beside, RUN/watch-beside.html; with --pretrained, watch-GAME.html in
+    the current folder]"""
     video: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
     """Also write a clip of RUN: a name that ends in .gif or .mp4 (MP4 needs ffmpeg). May be given several times."""
     video_start: int | None = None
@@ -42,20 +45,21 @@ class WatchArgs(PlayOptions):
     port: int = 0
     """Of --live. 0: any that is free."""
 
-    def second_recording(self) -> Any:
+    def second_recording(self, run: Path) -> Any:
         """What is shown beside the run, if anything."""
         if self.beside == Path("random"):
-            return replace(self, policy="random").recording(self.run)
+            return replace(self, policy="random").recording(run)
         return None if self.beside is None else self.recording(self.beside)
 
 
 def command(words: list[str]) -> int:
     args: WatchArgs = parse(WatchArgs, words, "watch")
+    run, out = chosen(args)
     load_torch()
     if args.live:
         from megareward.viewer.live import run_server
 
-        run_server(args.run, args.port, say=partial(print, flush=True))
+        run_server(run, args.port, say=partial(print, flush=True))
         return 0
 
     from megareward.viewer.figure import best_moment
@@ -63,17 +67,17 @@ def command(words: list[str]) -> int:
     from megareward.viewer.video import check_video, write_video
     from megareward.viewer.watch import write_watch
 
-    check_place(args.out or args.run / (PAGE_OF_TWO if args.beside else PAGE))
+    check_place(out or run / (PAGE_OF_TWO if args.beside else PAGE))
     for video in args.video:
         check_video(video)
-    recording = args.recording(args.run)
-    page = write_watch(recording, args.run, args.out, args.second_recording())
+    recording = args.recording(run)
+    page = write_watch(recording, run, out, args.second_recording(run))
     megabytes = page.stat().st_size / 1e6
     print(f"Wrote {page} ({megabytes:.1f} MB); open it in any browser.")
     if megabytes > LARGE:
         warn(f"It is larger than {LARGE} MB and may open slowly; fewer --steps make it smaller.")
-    if not args.audited and any(args.run.glob("audit-*.json")):
-        print(f"`megareward watch {args.run} --audited` shows the truth beside the maps.")
+    if not args.audited and any(run.glob("audit-*.json")):
+        print(f"`megareward watch {run} --audited` shows the truth beside the maps.")
     if args.video:
         length, start = min(args.video_steps, len(recording)), args.video_start
         if start is None:
@@ -84,3 +88,22 @@ def command(words: list[str]) -> int:
     if args.open:
         webbrowser.open(page.resolve().as_uri())
     return 0
+
+
+def chosen(args: WatchArgs) -> tuple[Path, Path | None]:
+    """The run to show, and the page if it is not the one in the run's folder."""
+    from megareward.training.pretrained import find_pretrained, pretrained_games
+
+    if (args.run is None) == (args.pretrained is None):
+        agents = " or ".join(pretrained_games())
+        raise UsageError(f"Give either the folder of a run or --pretrained GAME, where GAME is {agents}.")
+    if args.pretrained is None:
+        assert args.run is not None
+        return args.run, args.out
+    if args.live or args.audited:
+        what = "--live" if args.live else "--audited"
+        raise UsageError(
+            f"{what} is for runs of your own; an agent that comes with the package has neither logs nor audits."
+        )
+    run = find_pretrained(args.pretrained)
+    return run, args.out or Path(f"watch-{run.name}.html")

@@ -31,10 +31,15 @@ TENSORS = re.compile(r"tensors(-\d+)?\.safetensors")
 
 
 def save_checkpoint(
-    folder: Path, frames: int, tensors: dict[str, Tensor], state: dict[str, Any], small: int | None = None
+    folder: Path,
+    frames: int,
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+    small: int | None = None,
+    eight_bits: bool = False,
 ) -> Path:
     """Write one checkpoint atomically and forget all but the last two. `small`: in half precision where that is safe,
-    in files of at most so many bytes of tensors."""
+    in files of at most so many bytes of tensors; `eight_bits`: see `narrowed`."""
     folder.mkdir(exist_ok=True)
     clear_scratch(folder)
     scratch = folder / f"{_SCRATCH}{frames:012d}"
@@ -45,7 +50,7 @@ def save_checkpoint(
     if small is None:
         files["tensors.safetensors"] = safetensors.torch.save(plain)
     else:
-        plain, types = narrowed(plain)
+        plain, types = narrowed(plain, eight_bits)
         state = state | {"types": types}
         for i, group in enumerate(in_files(plain, small), 1):
             files[f"tensors-{i}.safetensors"] = safetensors.torch.save(group)

@@ -1,4 +1,4 @@
-"""Tensors in half precision where that is safe, and back."""
+"""Tensors in 16 or 8 bits where that is safe, and back."""
 
 import re
 
@@ -11,26 +11,38 @@ SMALL = 1_000
 """Tensors of fewer numbers stay as they are: statistics, biases, heads of few outputs."""
 HALF_LIMIT = 60_000.0
 """Above this float16 ends."""
+LARGE = 100_000
+"""Matrices of this many numbers may have 8 bits for each."""
+ROW_SCALE = ".row_scale"
+"""Ends the name of the tensor that says what the largest 8-bit number of each row of a matrix stands for."""
 
 
-def narrowed(tensors: Tensors) -> tuple[Tensors, dict[str, str]]:
+def narrowed(tensors: Tensors, eight_bits: bool = False) -> tuple[Tensors, dict[str, str]]:
     """Large float32 tensors in 16 bits, and which types they had, by name.
 
     Weights keep 11 binary digits as float16. Moments of optimisers are bfloat16: their squares are far below the
-    smallest float16, and a few digits of them are enough. Statistics of what was seen stay exact.
+    smallest float16, and a few digits of them are enough. Statistics of what was seen stay exact. `eight_bits`: very
+    large matrices are rounded to 255 steps between minus and plus the largest number of each row.
     """
     small, types = dict(tensors), {}
     for name, tensor in tensors.items():
         if tensor.dtype == torch.float32 and tensor.numel() >= SMALL and not re.search(r"normaliser|scale\.", name):
             half = torch.bfloat16 if "optimiser" in name else torch.float16
-            if half is torch.bfloat16 or float(tensor.abs().max()) < HALF_LIMIT:
+            if eight_bits and tensor.dim() == 2 and tensor.numel() >= LARGE:
+                largest = tensor.abs().amax(1, keepdim=True).clamp(min=1e-30)
+                small[name], small[name + ROW_SCALE] = (tensor / largest * 127).round().to(torch.int8), largest / 127
+                types[name] = "float32"
+            elif half is torch.bfloat16 or float(tensor.abs().max()) < HALF_LIMIT:
                 small[name], types[name] = tensor.to(half), "float32"
     return small, types
 
 
 def widened(tensors: Tensors, types: dict[str, str]) -> Tensors:
     """With the types that they had."""
-    return {name: t.float() if types.get(name) == "float32" else t for name, t in tensors.items()}
+    whole = {name: t.float() if types.get(name) == "float32" else t for name, t in tensors.items()}
+    for name in [name for name in whole if name.endswith(ROW_SCALE)]:
+        whole[name.removesuffix(ROW_SCALE)] *= whole.pop(name)
+    return whole
 
 
 def in_files(tensors: Tensors, largest: int) -> list[Tensors]:

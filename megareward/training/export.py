@@ -3,21 +3,48 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from megareward.errors import UsageError, warn
 from megareward.runs.checkpoint import load_newest, save_checkpoint
 from megareward.runs.folder import LOGS, ExistsError, RunFolder
+from megareward.runs.record import Record
 from megareward.state import State
 from megareward.training.config import TrainConfig, read_config
-from megareward.training.saving import LEFT_OUT, POLICY, SMALL, without
+from megareward.training.saving import LEFT_OUT, POLICY, SMALL, WATCHED, without
 
 LARGEST_FILE = 15_000_000
 """Bytes of tensors in one file."""
-LOST = (
-    "games under way, the rollout and the replay, the lagged copy of the control models, and digits: weights are "
-    "float16, moments of the optimisers bfloat16"
-)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a copy is for."""
+
+    kept: str
+    """What its checkpoint says that it has kept."""
+    lost: str
+    files: tuple[str, ...]
+    """Of the run, copied as they are."""
+
+
+_LOGS = (*LOGS, "processes.jsonl", "eval.jsonl")
+KINDS = {
+    "small": Kind(
+        SMALL,
+        "games under way, the rollout and the replay, the lagged copy of the control models, and digits: weights are "
+        "float16, moments of the optimisers bfloat16",
+        (*_LOGS, "start.safetensors"),
+    ),
+    "policy": Kind(POLICY, "all that training needs; what is left plays, and cannot be resumed", _LOGS),
+    "watch": Kind(
+        WATCHED,
+        "all that training needs, the logs, and digits: weights are float16, those of the policy's largest layer have "
+        "8 bits; what is left plays and draws control maps, and cannot be resumed",
+        (),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -30,8 +57,9 @@ class Exported:
     """Bytes of each file, by its path in the folder."""
 
 
-def export_run(run: Path, out: Path, *, policy_only: bool = False) -> Exported:
-    """Write a small copy of a run to `out`. `policy_only`: just what it takes to play, which cannot be resumed."""
+def export_run(run: Path, out: Path, name: str = "small") -> Exported:
+    """Write a small copy of a run to `out`; `name` is one of `KINDS`."""
+    kind = KINDS[name]
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
     found = load_newest(folder.checkpoints, warn)
@@ -40,27 +68,47 @@ def export_run(run: Path, out: Path, *, policy_only: bool = False) -> Exported:
     _, tensors, state = found
     if out.exists():
         raise ExistsError(out)
-    kept = without(LEFT_OUT, tensors)
-    if policy_only:
-        kept = played_with(config, kept)
-        if not kept:
+    tensors = without(LEFT_OUT, tensors)
+    if kind.kept != SMALL:
+        tensors = played_with(config, tensors, maps=kind.kept == WATCHED)
+        if not tensors:
             raise UsageError(f"'{config.method}' trains no policy, so {run} has none to export.")
-    record: dict[str, Any] = folder.record()
-    carried = RunFolder.create(out, record)
-    for log in (*LOGS, "processes.jsonl", "eval.jsonl"):
-        if (run / log).exists():
-            shutil.copyfile(run / log, out / log, follow_symlinks=False)
-    start = run / "start.safetensors"
-    if start.exists() and not policy_only:
-        shutil.copyfile(start, out / start.name, follow_symlinks=False)
-    about = state | {"kept": POLICY if policy_only else SMALL}
-    save_checkpoint(carried.checkpoints, state["frames"], kept, about, small=LARGEST_FILE)
+    about = {}
+    if kind.kept == WATCHED:
+        about["README.md"] = readme(Record.of_run(run)).encode()
+        del state["score_book"]
+    carried = RunFolder.create(out, folder.record(), about)
+    for file in kind.files:
+        if (run / file).exists():
+            shutil.copyfile(run / file, out / file, follow_symlinks=False)
+    state["kept"], few_bits = kind.kept, kind.kept == WATCHED
+    save_checkpoint(carried.checkpoints, state["frames"], tensors, state, small=LARGEST_FILE, eight_bits=few_bits)
     files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
-    lost = "all that training needs; what is left plays, and cannot be resumed" if policy_only else LOST
-    return Exported(out, lost, files)
+    return Exported(out, kind.lost, files)
 
 
-def played_with(config: TrainConfig, tensors: State) -> State:
-    """The policy, and the models of observers without which it cannot act."""
-    needed = ("policy.", *(f"observer.{name}." for name in config.observers_of_policy))
+def played_with(config: TrainConfig, tensors: State, maps: bool = False) -> State:
+    """The policy, and the models of observers without which it cannot act; with `maps` those of all observers."""
+    observers = config.observers if maps else config.observers_of_policy
+    needed = ("policy.", *(f"observer.{name}." for name in observers))
     return {name: t for name, t in tensors.items() if name.startswith(needed) and ".optimiser." not in name}
+
+
+def readme(record: Record) -> str:
+    """Where an agent comes from and how well it plays, in a few lines."""
+    where = record.provenance
+    return (
+        f"# {record.game}, {record.label}, seed {record.seed}\n\n"
+        f"Trained for {record.length} frames; {score(record)}. Made by commit {where.get('commit') or 'unknown'} of "
+        f"megareward {where.get('megareward', '')} on {where.get('device', 'an unknown device')}. All settings are in "
+        "config.json. `megareward watch` shows this folder; it cannot be resumed.\n"
+    )
+
+
+def score(record: Record) -> str:
+    """Of whole games after training if there were any, else of the last games of training."""
+    if not record.evaluations:
+        return f"mean score {record.score:.1f} over the last {record.episodes_in_score} games of training"
+    scores = record.evaluations[-1]["scores"]
+    error = f" +- {np.std(scores, ddof=1) / len(scores) ** 0.5:.1f}" if len(scores) > 1 else ""
+    return f"mean score {np.mean(scores):.1f}{error} over {len(scores)} whole games"

@@ -13,6 +13,7 @@ from megareward.training.loop import Trainer
 from megareward.types import Tensor
 
 SMALL, POLICY = "what training needs", "what it takes to play"
+WATCHED = "what it takes to play and to draw control maps"
 """What a copy of a checkpoint may say that it has kept (`training.export`)."""
 LEFT_OUT = ("rollout", "running", "env", "observer.control.replay", "observer.control.lagged")
 """Parts that a small copy lacks: games begin anew, and replays fill again."""
@@ -104,8 +105,8 @@ def check(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
             f"{source} was written by an older megareward. It can be evaluated, audited, watched and reported, but "
             "not resumed: use the megareward that wrote it, or start a new run."
         )
-    if state.get("kept") == POLICY:
-        raise UsageError(f"{source} holds no more than {POLICY}, so it cannot be resumed; `megareward eval` takes it.")
+    if (kept := state.get("kept")) in (POLICY, WATCHED):
+        raise UsageError(f"{source} holds no more than {kept}, so it cannot be resumed; `megareward eval` takes it.")
     for what in ("game", "method"):
         if state.get(what) != getattr(trainer.config, what):
             raise UsageError(

@@ -21,6 +21,11 @@ assert main(["games"]) == 0
 assert main(["train", "rnd", "--preset", "debug", "--frames", "96", "--device", "cpu", "--quiet", "--out", "run"]) == 0
 assert main(["watch", "run", "--steps", "9", "--device", "cpu"]) == 0
 assert main(["report", "run"]) == 0
+from megareward.training.pretrained import pretrained_games
+assert "mini-breakout" in pretrained_games()
+for game in pretrained_games():
+    assert main(["watch", "--pretrained", game, "--steps", "9", "--device", "cpu"]) == 0
+    assert pathlib.Path(f"watch-{game}.html").stat().st_size > 10_000
 """
 
 
@@ -45,7 +50,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel):
     assert inside == {path.relative_to(ROOT).as_posix() for path in files}
 
 
-def test_the_wheel_trains_watches_and_reports_from_a_folder_of_its_own(wheel, tmp_path):
+def test_the_wheel_trains_watches_reports_and_shows_pretrained_agents_from_a_folder_of_its_own(wheel, tmp_path):
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     path = {"PYTHONPATH": str(tmp_path / "site"), "PATH": ""}
     words = [sys.executable, "-P", "-c", USE, str(tmp_path / "site")]

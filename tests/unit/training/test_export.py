@@ -14,6 +14,7 @@ from megareward.training.config import TrainConfig
 from megareward.training.export import export_run
 from megareward.training.presets import with_preset
 from megareward.training.run import start
+from megareward.viewer.recording import record_run
 
 
 @pytest.fixture
@@ -53,13 +54,41 @@ def test_a_small_copy_goes_on_where_the_run_was(run, tmp_path, capsys):
 
 
 def test_a_policy_plays_and_is_not_resumed(run, tmp_path, capsys):
-    done = export_run(run, tmp_path / "policy", policy_only=True)
+    done = export_run(run, tmp_path / "policy", "policy")
     assert {name.split(".")[0] for name in newest(done.path)[0]} == {"policy"}
     assert sum(done.files.values()) < sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
     assert main(["eval", str(done.path), "--episodes", "2"]) == 0
     longer(done.path, 960)
     assert main(["resume", str(done.path), "--no-tensorboard"]) == 2
     assert "cannot be resumed" in capsys.readouterr().err
+
+
+def test_what_is_to_be_watched_plays_draws_its_maps_and_says_where_it_comes_from(run, tmp_path, capsys):
+    shown = tmp_path / "shown"
+    assert main(["eval", str(run), "--episodes", "2"]) == 0
+    [evaluation] = Record.of_run(run).evaluations
+    assert main(["export", str(run), "--to-watch", "--out", str(shown)]) == 0
+    tensors, state = newest(shown)
+    assert {name.split(".")[0] for name in tensors} == {"policy", "observer"}
+    assert not [name for name in tensors if "optimiser" in name or "replay" in name]
+    assert "score_book" not in state
+    assert sorted(path.name for path in shown.iterdir()) == ["README.md", "checkpoints", "config.json"]
+    text, commit = (
+        (shown / "README.md").read_text(),
+        json.loads((run / "config.json").read_text())["provenance"]["commit"],
+    )
+    assert text.startswith("# mini-breakout, mega, seed 3\n\nTrained for 480 frames; mean score ")
+    assert f"{sum(evaluation['scores']) / 2:.1f} +- " in text
+    assert "over 2 whole games" in text
+    assert f"commit {commit} of" in text
+    recording = record_run(shown, 8, device=torch.device("cpu"))
+    assert recording.learnt is not None
+    assert recording.learnt.g[1:].any()
+    assert main(["eval", str(shown), "--episodes", "1", "--out", str(tmp_path / "eval.jsonl")]) == 0
+    longer(shown, 960)
+    capsys.readouterr()
+    assert main(["resume", str(shown), "--no-tensorboard"]) != 0
+    assert "to play and to draw control maps, so it cannot be resumed" in capsys.readouterr().err
 
 
 def test_a_damaged_part_is_noticed(run, tmp_path, capsys):
@@ -72,6 +101,7 @@ def test_a_damaged_part_is_noticed(run, tmp_path, capsys):
 
 def test_what_cannot_be_exported_is_refused(run, tmp_path, capsys):
     assert main(["export", str(run)]) == 2
+    assert main(["export", str(run), "--small", "--to-watch"]) == 2
     assert main(["export", str(run), "--small", "--out", str(run)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert main(["export", str(tmp_path / "nothing"), "--small"]) == 2
@@ -92,6 +122,18 @@ def test_only_large_floats_become_half_and_moments_keep_their_range():
     back = widened(small, types)
     assert {name: tensor.dtype for name, tensor in back.items()} == {n: t.dtype for n, t in tensors.items()}
     assert back["optimiser.0.exp_avg_sq"][0] == pytest.approx(1e-12, rel=0.01)  # float16 would have made it 0
+
+
+def test_very_large_matrices_have_eight_bits_if_asked_and_each_row_its_own_scale():
+    rows = torch.linspace(-1, 1, 100_000).reshape(4, -1) * torch.tensor([[1.0], [1e-3], [0.0], [50.0]])
+    small, types = narrowed({"policy.w": rows, "policy.b": torch.ones(2_000)}, eight_bits=True)
+    assert small["policy.w"].dtype == torch.int8
+    assert small["policy.b"].dtype == torch.float16
+    back = widened(small, types)
+    assert set(back) == {"policy.w", "policy.b"}
+    worst = (back["policy.w"] - rows).abs().amax(1)
+    assert (worst <= rows.abs().amax(1) / 254 * 1.001).all()  # half of one of 127 steps
+    assert back["policy.w"].dtype == torch.float32
 
 
 def test_files_are_as_large_as_allowed_and_no_larger():
