@@ -22,6 +22,7 @@ from megareward.experiments.plans import (
     game,
     long_atari,
     method,
+    only_watch,
 )
 from megareward.training.config import TrainConfig
 
@@ -180,6 +181,18 @@ FAILURES = {
     )
 }
 """Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
+
+FAILURE_MAPS = Experiment(
+    name="failure-maps",
+    question="Which failure case makes control maps wrong?",
+    rows={"default": only_watch()},
+    columns=failures(game),
+    frames=50_000,
+    seeds=3,
+    is_audit=True,
+)
+"""Learnt from random play, so that nothing but the maps can fail."""
+EXPERIMENTS[FAILURE_MAPS.name] = FAILURE_MAPS
 
 # Noise ---------------------------------------------------------------------------------------------------------------
 
