@@ -182,11 +182,22 @@ FAILURES = {
 }
 """Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
 
+
+def held_still(config: TrainConfig) -> TrainConfig:
+    return replace(config, stabilise=4)
+
+
+def with_camera(name: str) -> dict[str, Change]:
+    """A game, the same seen by a camera that the player moves, and the same with that camera held still."""
+    camera = game(name, moving_camera=True)
+    return {name: game(name), f"{name} camera": camera, f"{name} camera stabilised": both(camera, held_still)}
+
+
 FAILURE_MAPS = Experiment(
     name="failure-maps",
     question="Which failure case makes control maps wrong?",
     rows={"default": only_watch()},
-    columns=failures(game) | {name: game(name) for name in ("mini-pong", "mini-breakout")},
+    columns=failures(game) | with_camera("mini-pong") | with_camera("mini-breakout"),
     frames=50_000,
     seeds=3,
     is_audit=True,
