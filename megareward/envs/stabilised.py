@@ -81,9 +81,9 @@ def held_still(frames: UInt8[Tensor, "T px_h px_w"], reach: int) -> Held:
 
 @cache
 def shifts(reach: int) -> tuple[tuple[int, int], ...]:
-    """Down and right, the nearest first; none but (0, 0) is left out."""
+    """Down and right, the nearest first: (0, 0)."""
     sides = range(-reach, reach + 1)
-    near = [(y, x) for y in sides for x in sides if 0 < abs(y) + abs(x) <= reach]
+    near = [(y, x) for y in sides for x in sides if abs(y) + abs(x) <= reach]
     return tuple(sorted(near, key=lambda shift: (abs(shift[0]) + abs(shift[1]), shift)))
 
 
@@ -93,14 +93,13 @@ def camera_shift(
     """How far the camera moved down and right: now[y, x] is what before[y + down, x + right] was. (0, 0) unless a shift
     explains most of what changed; a farther one must again explain most of what the nearer ones leave."""
     least = differing(before, now, 0, 0)  # (N,)
-    found = torch.zeros(len(now), 2, dtype=torch.int64, device=now.device)
+    found = torch.zeros(len(now), dtype=torch.int64, device=now.device)
     enough = LEAST * now[0].numel()
-    for down, right in shifts(reach):
-        left = differing(before, now, down, right)
+    for number, shift in enumerate(shifts(reach)):
+        left = differing(before, now, *shift)
         better = (left < EXPLAINS * least) & (least - left >= enough)
-        least = torch.where(better, left, least)
-        found = torch.where(better[:, None], torch.tensor((down, right), device=now.device), found)
-    return found
+        least, found = torch.where(better, left, least), torch.where(better, number, found)
+    return torch.tensor(shifts(reach), device=now.device)[found]
 
 
 def differing(

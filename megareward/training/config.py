@@ -142,6 +142,11 @@ class TrainConfig:
                 f"--policy.stack is {self.policy.stack}, but the control models see {self.control.rtm.stack} frames "
                 "(--control.rtm.stack); give the policy as many or more."
             )
+        if self.uses_oracle and self.stabilise:
+            raise UsageError(
+                f"--stabilise is {self.stabilise}, but an oracle's maps lie on the screen as it is; use 0, or no "
+                "--control.oracle.lags."
+            )
         if self.uses_oracle and self.game_row.branching != "online":
             raise UsageError(
                 f"--control.oracle.lags is {self.control.oracle.lags}, but {self.game} cannot be branched while it is "
