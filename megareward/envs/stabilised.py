@@ -2,14 +2,17 @@
 
 Between two frames of a moving camera almost everything shifts by the same few pixels. `camera_shift` finds them: the
 shift after which least of the picture differs, but only for a good reason, as things that move look the same in small.
-`Stabilised` adds the shifts up from the game's first frame on and draws every frame where it belongs:
+`Stabilised` adds the shifts up and draws every frame where it belongs, into a picture as large as the screen:
 
     position   where the camera is, in pixels down and right of where the game began (N, 2)
-    shown      at (y, x), what the screen shows of the place (y, x), modulo the sides of the screen
+    window     the place that the picture begins with: it follows the camera when that is farther than `slack` (N, 2)
+    picture    at (y, x), the place of the window that is y and x modulo the sides, as it was seen last (N, px_h, px_w)
 
-So the picture is a torus, as in scrolling hardware: what comes into view on one side takes the place of what has left
-on the other. It is as large as the screen, shows all of it, and what does not move stays on the same pixels. `rolled`
-by -position draws such a picture, or a map over it, back onto the screen.
+The picture is a torus, as in scrolling hardware: when the window moves, what enters on one side takes the place of what
+has left on the other, and all else stays on the same pixels. The slack is for cameras that sway: while the window
+stands, no seam moves through the picture, which would tell the action as well as the camera does. Its price: places
+out of sight are shown as they were, and as many at the other edge of the screen are not shown. `rolled` by -position
+draws a picture, or a map over it, back onto the screen.
 
 It cannot follow where hardly anything stands still (mini-demon's ceiling and ground look alike wherever the camera is),
 a jump farther than `reach`, or a picture that turns or grows (a driver's view). Then frames are shown as they are.
@@ -29,6 +32,9 @@ EXPLAINS = 0.5
 """A shift is believed if less than this share of what differs without it is left with it, ..."""
 LEAST = 0.03
 """... and if that explains this share of the picture: a thing that moves in front of nothing is no camera."""
+SLACK = 0.25
+"""How far the camera may sway before the window follows it, as a share of the sides."""
+STATE = ("position", "window", "picture", "last", "over")
 
 
 class Stabilised(EnvWrapper):
@@ -42,8 +48,10 @@ class Stabilised(EnvWrapper):
 
     def _start(self) -> None:
         n, device = self.n_envs, self.device
-        self.position = torch.zeros(n, 2, dtype=torch.int64, device=device)
-        self.last = torch.zeros(n, *self.frame_shape, dtype=torch.uint8, device=device)
+        self.position, self.window = (torch.zeros(n, 2, dtype=torch.int64, device=device) for _ in range(2))
+        self.picture, self.last = (
+            torch.zeros(n, *self.frame_shape, dtype=torch.uint8, device=device) for _ in range(2)
+        )
         self.over = torch.ones(n, dtype=torch.bool, device=device)
         """The next frame opens a new game: there is no shift to it, and the camera is where it was at first."""
 
@@ -52,17 +60,41 @@ class Stabilised(EnvWrapper):
         return super().reset(seed)
 
     def change(self, step: Step, rows: slice) -> Step:
-        moved = self.position[rows] + camera_shift(self.last[rows], step.frames, self.reach)
-        self.position[rows] = moved.masked_fill(self.over[rows, None], 0)
+        begins, moved = self.over[rows, None], camera_shift(self.last[rows], step.frames, self.reach)
+        position = (self.position[rows] + moved).masked_fill(begins, 0)
+        window, picture = drawn(self.window[rows].masked_fill(begins, 0), self.picture[rows], position, step.frames)
+        self.position[rows], self.window[rows], self.picture[rows] = position, window, picture
         self.last[rows], self.over[rows] = step.frames, step.episode_over
-        return replace(step, frames=rolled(step.frames, self.position[rows]))
+        return replace(step, frames=picture)
 
     def own_state(self) -> dict[str, Tensor]:
-        return {"position": self.position.clone(), "last": self.last.clone(), "over": self.over.clone()}
+        return {name: getattr(self, name).clone() for name in STATE}
 
     def load_own_state(self, state: dict[str, Tensor]) -> None:
-        for name in ("position", "last", "over"):
+        for name in STATE:
             setattr(self, name, state[name].to(self.device, copy=True))
+
+
+def drawn(
+    window: Int[Tensor, "N 2"],
+    picture: UInt8[Tensor, "N px_h px_w"],
+    position: Int[Tensor, "N 2"],
+    frames: UInt8[Tensor, "N px_h px_w"],
+) -> tuple[Int[Tensor, "N 2"], UInt8[Tensor, "N px_h px_w"]]:
+    """Window and picture after the camera, now at `position`, has seen `frames`. Where it is at the window itself, it
+    sees everything, and nothing is left of the picture before."""
+    slack = (SLACK * torch.tensor(frames.shape[1:], device=position.device)).long()
+    window = torch.minimum(torch.maximum(window, position - slack), position + slack)
+    rows, columns = (
+        places(position[:, axis], side) == places(window[:, axis], side) for axis, side in enumerate(frames.shape[1:])
+    )
+    in_sight = rows[:, :, None] & columns[:, None, :]
+    return window, torch.where(in_sight, rolled(frames, position), picture)
+
+
+def places(start: Int[Tensor, "N"], side: int) -> Int[Tensor, "N side"]:
+    """Along one axis, the place that each pixel of a picture shows which begins with the place `start`."""
+    return start[:, None] + (torch.arange(side, device=start.device) - start[:, None]) % side
 
 
 class Held(NamedTuple):
@@ -76,7 +108,11 @@ def held_still(frames: UInt8[Tensor, "T px_h px_w"], reach: int) -> Held:
     """What `Stabilised` shows of one game whose frames are these, from the first one on."""
     shift = camera_shift(frames[:-1], frames[1:], reach)
     position = torch.cat([shift.new_zeros(1, 2), shift.cumsum(0)])
-    return Held(rolled(frames, position), position)
+    window, pictures = position[:1], [frames[:1]]
+    for at, frame in zip(position[1:, None], frames[1:, None], strict=True):
+        window, picture = drawn(window, pictures[-1], at, frame)
+        pictures.append(picture)
+    return Held(torch.cat(pictures), position)
 
 
 @cache

@@ -83,6 +83,16 @@ def test_the_camera_of_a_game_is_followed_exactly_and_its_picture_is_that_of_a_s
     assert went >= 4
 
 
+def test_far_from_where_it_began_the_picture_is_a_window_that_follows_the_camera():
+    world = texture().repeat(1, 2)
+    held = held_still(torch.stack([seen_from(world, 10, 10 + x) for x in range(40)]), reach=4)
+    slack = W // 4
+    assert held.position.tolist() == [[0, x] for x in range(40)]
+    for x, picture in enumerate(held.frames):
+        window = max(0, x - slack)  # all of it has been seen, if not in this frame
+        assert torch.equal(picture.roll(-window, 1), seen_from(world, 10, 10 + window))
+
+
 @pytest.mark.parametrize("name", MINI_GAMES)
 def test_without_a_moving_camera_nothing_is_changed(name):
     extras = {"death_flash": True, "distractor": True, "max_steps": 60}
