@@ -113,8 +113,8 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
             audits = [[audit["scores"] for audit in found.get((row, column), [])] for column in columns]
             lines.append(f"| {name} | {row} | {' | '.join(shown(scores, score) for scores in audits)} |")
         for control, words in CONTROLS.items():
-            rows = [[a["controls"][control] for a in found.get((first, c), []) if "controls" in a] for c in columns]
-            if any(rows):
+            rows = [[a.get("controls", {}).get(control, {}) for a in found.get((first, c), [])] for c in columns]
+            if any(map(any, rows)):
                 lines.append(f"| {name} | {words} | {' | '.join(shown(scores, score) for scores in rows)} |")
     frames, over = cells[0].config.frames, "over episodes"
     if experiment.seeds > 1:
