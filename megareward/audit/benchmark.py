@@ -1,7 +1,8 @@
 """The benchmark's truth sets: made by anybody from the emulator alone, and the same for everybody.
 
 A set is the truth of `Plan()` about a game with its default settings on the default grid. Its checksum is that of what
-is in it, not of the file, and is kept in `checksums.json` beside this module.
+is in it, not of the file, and is kept in `checksums.json` beside this module. A small set, `SMALL`, is made in seconds:
+nothing is scored on it, but where its checksum is the recorded one, emulator and branching are the recorded ones.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from megareward.errors import RunError
 from megareward.training.config import TrainConfig
 
 CHECKSUMS = Path(__file__).with_name("checksums.json")
+SMALL = Plan(episodes=2, frames=40, lags=8)
 
 
 class TruthSet(NamedTuple):
@@ -39,16 +41,22 @@ def checksum(truth: Truth) -> str:
 
 
 def recorded() -> dict[str, str]:
-    """The checksums by game."""
+    """The checksums by game, or by game and ` small`."""
     checksums: dict[str, str] = json.loads(CHECKSUMS.read_text())
     return checksums
 
 
+def key(game: str, plan: Plan) -> str | None:
+    """Under which a set's checksum is kept; None: it is none of the benchmark's."""
+    return {Plan(): game, SMALL: f"{game} small"}.get(plan)
+
+
 def verdict(game: str, plan: Plan, found: str) -> str:
     """What a checksum says: `recorded`, `differs`, `not recorded yet`, or that this is not the benchmark's set."""
-    if plan != Plan():
+    name = key(game, plan)
+    if name is None:
         return "not the benchmark's episodes"
-    known = recorded().get(game)
+    known = recorded().get(name)
     return "not recorded yet" if known is None else "recorded" if known == found else "differs"
 
 
@@ -56,26 +64,28 @@ def make_truth(
     game: str,
     folder: Path,
     *,
+    small: bool = False,
     processes: int = 0,
     record: bool = False,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> TruthSet:
     """Find the truth about a game, or read it where it was found before, and compare its checksum.
 
+    small: the small set in place of the one that is scored on.
     record: keep the checksum of a game that has none yet.
     """
-    config = TrainConfig("mega", game)
-    truth, path = find_truth(config, Plan(), folder, processes=processes, progress=progress)
-    found = checksum(truth)
-    says = verdict(config.game, Plan(), found)
+    config, plan = TrainConfig("mega", game), SMALL if small else Plan()
+    truth, path = find_truth(config, plan, folder, processes=processes, progress=progress)
+    found, name = checksum(truth), str(key(config.game, plan))
+    says = verdict(config.game, plan, found)
     if says == "differs":
         raise RunError(
             f"The truth about {config.game} in {path} has the checksum {found[:16]}, recorded is "
-            f"{recorded()[config.game][:16]}: other versions of ale-py or torch, or a change of the games. "
+            f"{recorded()[name][:16]}: other versions of ale-py or torch, or a change of the games. "
             "Remove the file and try again; scores on it compare with no others."
         )
     if says == "not recorded yet" and record:
-        known = recorded() | {config.game: found}
+        known = recorded() | {name: found}
         CHECKSUMS.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
         says = "recorded now"
     return TruthSet(config.game, path, sum(len(e.actions) for e in truth.episodes), found, says)

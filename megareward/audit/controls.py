@@ -19,6 +19,7 @@ background. Of a cell that shows nothing, where only the alternative would have 
 controlled while it shows nothing: no frame tells more, but a map may know where things tend to be.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -37,14 +38,20 @@ MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
 """What the last layers of Lambda and of Gamma are multiplied with."""
 
 
-def controls(models: ControlModels, truth: Truth, seed: int = 0, seen: Truth | None = None) -> dict[str, Scores]:
+def controls(
+    models: ControlModels,
+    truth: Truth,
+    seed: int = 0,
+    seen: Truth | None = None,
+    in_place: Callable[[list[Maps]], list[Maps]] = lambda maps: maps,
+) -> dict[str, Scores]:
     """The rows for maps made by models like these; see the module. `seen`: what models see of the truth, if it is not
-    all (`as_seen`)."""
+    all (`as_seen`); `in_place` brings their maps where the truth is, if it is elsewhere (`camera.Film`)."""
     config, seen = models.config, seen or truth
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
     rows = {
-        "untrained": [to_score(fresh(models, config, signs, seed), seen) for signs in MIRRORS],
-        "uniform": [to_score(fresh(models, counts_all, (0.0, 0.0), seed), seen)],
+        "untrained": [in_place(to_score(fresh(models, config, signs, seed), seen)) for signs in MIRRORS],
+        "uniform": [in_place(to_score(fresh(models, counts_all, (0.0, 0.0), seed), seen))],
         "change": [change_maps(truth)],
         "seen": [seen_maps(truth)],
     }

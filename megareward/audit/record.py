@@ -52,8 +52,9 @@ class Plan:
 def audited(config: TrainConfig) -> TrainConfig:
     """The same game as the recorded actions alone decide it: without sticky actions, since a clone of the emulator
     would not remember the last button, and without buttons pressed for the agent. Noise decides nothing: the policy
-    plays through it, the truth is that of the game behind it."""
-    return dataclasses.replace(config, env=config.env.deterministic())
+    plays through it, the truth is that of the game behind it. Neither does a camera: where the game is known without
+    it, an action that only moves the camera controls nothing."""
+    return dataclasses.replace(config, env=config.env.deterministic().with_still_camera(), stabilise=0)
 
 
 def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from megareward.audit.camera import film
 from megareward.audit.controls import controls, hidden
 from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
 from megareward.audit.record import Plan, find_truth
@@ -60,6 +61,11 @@ def audit_run(
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
     check_models(config, run)
+    if policy == "trained" and (config.env.moving_camera or config.stabilise):
+        raise UsageError(
+            f"{run} sees its game through a moving camera or held still, and the truth is played without either; "
+            "use --policy random."
+        )
     if game is not None:
         config = on_game(config, game)
     if isinstance(config.env, AtariConfig) and config.env.sticky:
@@ -72,11 +78,12 @@ def audit_run(
     cache = cache or run.absolute().parent / "audit-truth"
     truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
     found = time.monotonic()
-    seen, latent = as_seen(truth, config.noise), config.control.latent
+    shown, latent = film(truth, config), config.control.latent
+    seen = as_seen(shown.truth, config.noise)
     with waiting("Making and scoring the maps"):
         maps = learnt_maps(models, seen)
-        scores = score(truth, [[own.to_score(lags) for own in maps]], latent.rho)
-        of_controls = {name: in_short(row) for name, row in controls(models, truth, seen=seen).items()}
+        scores = score(truth, [shown.in_place([own.to_score(lags) for own in maps])], latent.rho)
+        rows = controls(models, truth, seen=seen, in_place=shown.in_place)
     return {
         "run": run.absolute().name,
         "game": config.game,
@@ -88,7 +95,7 @@ def audit_run(
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
         "scores": as_dict(scores) | other_scores(truth, maps, latent),
-        "controls": of_controls,
+        "controls": {name: in_short(row) for name, row in rows.items()},
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
         "env": truth.about["env"],

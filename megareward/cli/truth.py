@@ -20,6 +20,9 @@ class TruthArgs:
     """Folder of the sets; what is in it is only checked."""
     processes: int = 0
     """Worker processes that branch Atari games; 0 is one per core."""
+    small: bool = False
+    """Short sets, made in seconds, to see whether this machine makes the truth that is recorded; nothing is scored on
+    them."""
     record: bool = False
     """Keep the checksums of games that have none yet."""
 
@@ -35,7 +38,12 @@ def command(words: list[str]) -> int:
 
     for game in BENCHMARK_GAMES if args.games == ("all",) else args.games:
         made = make_truth(
-            game, args.cache, processes=args.processes, record=args.record, progress=Bar("steps branched")
+            game,
+            args.cache,
+            small=args.small,
+            processes=args.processes,
+            record=args.record,
+            progress=Bar("steps branched"),
         )
         print(f"{made.game:18} {made.steps:5} steps  {made.checksum[:16]}  {made.verdict:16}  {made.path}")
     return 0

@@ -18,6 +18,8 @@ class EnvConfig:
     """Emulator threads; 0 is the game's own choice."""
     sticky = 0.0
     """Probability that an emulator frame repeats the previous action instead of the new one."""
+    moving_camera = False
+    """The game itself is known without its camera, which the player moves (`with_still_camera`)."""
 
     def with_groups(self, groups: int) -> Self:
         """The same game in so many groups; unchanged if it has none."""
@@ -25,6 +27,10 @@ class EnvConfig:
 
     def with_threads(self, threads: int) -> Self:
         """The same game on so many emulator threads; unchanged if it has none."""
+        return self
+
+    def with_still_camera(self) -> Self:
+        """The same game seen by a camera that never moves; unchanged if that is not known."""
         return self
 
     def deterministic(self) -> Self:

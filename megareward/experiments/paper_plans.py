@@ -11,6 +11,7 @@ from typing import Any
 
 from megareward.envs.mini import MINI_GAMES
 from megareward.experiments.plans import (
+    ALL_ALIKE,
     AS_PRINTED,
     EXPERIMENTS,
     PAPER_GAMES,
@@ -23,6 +24,7 @@ from megareward.experiments.plans import (
     game,
     long_atari,
     method,
+    only_watch,
     random_play,
 )
 from megareward.experiments.with_score import (
@@ -201,6 +203,29 @@ FAILURES = {
     )
 }
 """Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
+
+
+def held_still(config: TrainConfig) -> TrainConfig:
+    return replace(config, stabilise=4)
+
+
+def with_camera(name: str) -> dict[str, Change]:
+    """A game, the same seen by a camera that the player moves, and the same with that camera held still."""
+    camera = game(name, moving_camera=True)
+    return {name: game(name), f"{name} camera": camera, f"{name} camera stabilised": both(camera, held_still)}
+
+
+FAILURE_MAPS = Experiment(
+    name="failure-maps",
+    question="Which failure case makes control maps wrong?",
+    rows={"all pixels alike": both(ALL_ALIKE, only_watch())},
+    columns=failures(game) | with_camera("mini-pong") | with_camera("mini-breakout"),
+    frames=50_000,
+    seeds=3,
+    is_audit=True,
+)
+"""Learnt from random play, so that nothing but the maps can fail."""
+EXPERIMENTS[FAILURE_MAPS.name] = FAILURE_MAPS
 
 # Together with the score ---------------------------------------------------------------------------------------------
 

@@ -590,7 +590,7 @@ NOT_TUNED_ON = tuple(
     for name in dict.fromkeys((*PAPER_GAMES, *HARD_GAMES, "space_invaders", "assault", "boxing"))
     if name not in TUNED_ON
 )
-BENCHMARK_GAMES = (*TUNING_GAMES, *TUNED_ON, *NOT_TUNED_ON)
+BENCHMARK_GAMES = (*MINI_GAMES, *TUNED_ON, *NOT_TUNED_ON)
 """Those of which `megareward truth all` makes the truth."""
 
 ALL_MAPS = Experiment(

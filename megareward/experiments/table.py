@@ -79,14 +79,17 @@ def count_of_seeds(number: int) -> str:
     return "1 seed" if number == 1 else f"{number} seeds"
 
 
-def audits_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the audits found by row and column, of the first seed that was audited."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+Audits = dict[tuple[str, str], list[dict[str, Any]]]
+"""What audits found by row and column, seed by seed."""
+
+
+def audits_of(cells: list[Cell], results: Path) -> Audits:
+    found: Audits = defaultdict(list)
     for cell in cells:
         path = record_path(results, cell)
         record = Record.read(path) if path.exists() else None
         if record and record.audit:
-            found.setdefault((cell.row, cell.column), record.audit)
+            found[cell.row, cell.column].append(record.audit)
     return found
 
 
@@ -94,30 +97,40 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
     """How true the maps are, with the controls of the first row; scores that no record has are left out."""
     found = audits_of(cells, results)
     if experiment.tuned_on:
-        return games_markdown(experiment, found, cells[0].config.frames)
+        first_seeds = {place: audits[0] for place, audits in found.items()}
+        return games_markdown(experiment, first_seeds, cells[0].config.frames)
     first, columns = next(iter(experiment.rows)), list(experiment.columns)
 
-    def shown(scores: dict[str, Any], score: str) -> str:
-        one = scores.get(score, {"mean": None})
-        if one["mean"] is None:
+    def shown(of_seeds: list[dict[str, Any]], score: str) -> str:
+        """Over seeds where there are several, else over episodes."""
+        known = [scores[score] for scores in of_seeds if scores.get(score, {"mean": None})["mean"] is not None]
+        if not known:
             return "-"
-        return f"{one['mean']:.3f}" + (f" [{one['low']:.3f}, {one['high']:.3f}]" if one["low"] is not None else "")
+        low, high = known[0]["low"], known[0]["high"]
+        if len(known) > 1:
+            low, high = interval([one["mean"] for one in known])
+        text = f"{np.mean([one['mean'] for one in known]):.3f}"
+        seeds = "" if len(known) == experiment.seeds else f", {count_of_seeds(len(known))}"
+        return text + ("" if low is None else f" [{low:.3f}, {high:.3f}]") + seeds
 
     lines = [f"| {experiment.name} | | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
     for score, name in AUDITED.items():
-        if not any(score in audit["scores"] for audit in found.values()):
+        if not any(score in audit["scores"] for audits in found.values() for audit in audits):
             continue
         for row in experiment.rows:
-            audits = [found.get((row, column), {"scores": {}}) for column in columns]
-            lines.append(f"| {name} | {row} | {' | '.join(shown(audit['scores'], score) for audit in audits)} |")
+            audits = [[audit["scores"] for audit in found.get((row, column), [])] for column in columns]
+            lines.append(f"| {name} | {row} | {' | '.join(shown(scores, score) for scores in audits)} |")
         for control, words in CONTROLS.items():
-            rows = [found.get((first, column), {}).get("controls", {}).get(control, {}) for column in columns]
-            if any(rows):
+            rows = [[a.get("controls", {}).get(control, {}) for a in found.get((first, c), [])] for c in columns]
+            if any(map(any, rows)):
                 lines.append(f"| {name} | {words} | {' | '.join(shown(scores, score) for scores in rows)} |")
-    frames = cells[0].config.frames
+    frames, over = cells[0].config.frames, "over episodes"
+    if experiment.seeds > 1:
+        over = "over the seeds, where there is only one over episodes"
     note = (
-        f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
-        "play: means over frames with 95% bootstrap intervals over episodes. Every run is a file beside this table."
+        f"{experiment.question} Control models after {frames:,} frames of random play, "
+        f"{'one seed' if experiment.seeds == 1 else f'{experiment.seeds} seeds'}, audited on random play: means over "
+        f"frames with 95% bootstrap intervals {over}. Every run is a file beside this table."
     )
     return "\n".join([*lines, "", note, ""])
 

@@ -103,8 +103,8 @@ def shown_method(config: dict[str, Any]) -> str:
 
 def method_and_rule(config: dict[str, Any]) -> str:
     """The same with the rule for death beside it, where it is not the usual one that ends of the game end the return,
-    and with the noise, if there is any: 'rnd, not episodic, noise 0.3'. In runs of the first version each method had a
-    rule of its own."""
+    with the noise, if there is any, and with the picture held still, if it is: 'rnd, not episodic, noise 0.3'. In runs
+    of the first version each method had a rule of its own."""
     rule = bool(config.get("episodic", True))
     own = (config.get("reward") or {}).get("episodic", "rule")
     episodic = {"rule": rule, "yes": True, "no": False}.get(own, own)
@@ -116,4 +116,6 @@ def method_and_rule(config: dict[str, Any]) -> str:
         words.append(f"noise {noise['std']:g}")
     if noise.get("tv", "none") != "none":
         words.append(f"tv {noise['tv']}")
+    if config.get("stabilise"):
+        words.append("stabilised")
     return ", ".join(words)

@@ -28,6 +28,9 @@ NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
 MOST_SAMPLES = 2**24
 """In a rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
 
+FARTHEST_SHIFT = 16
+"""Of a camera, in pixels per step. The time it takes to find it grows with the square: 544 shifts are tried for 16."""
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -66,6 +69,9 @@ class TrainConfig:
     setting; every table says so beside the method's name."""
     score: ScoreConfig = field(default_factory=ScoreConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
+    stabilise: int = 0
+    """Hold the picture still where the player moves the camera: a shift of the whole screen by up to so many pixels per
+    step is found and taken back (docs/games.md). 0: frames are shown as they are."""
     start_from: str | None = None
     """Folder of another run that this one starts from: the trunk and action head of its policy, and what observers that
     both have had learnt by then. Value heads, optimiser, schedules and the models of rewards are fresh."""
@@ -112,6 +118,8 @@ class TrainConfig:
                 f"--n-envs {self.n_envs} and --rollout-steps {self.rollout_steps} make {self.batch} samples in a "
                 f"rollout; choose fewer, at most {MOST_SAMPLES} in all."
             )
+        if not 0 <= self.stabilise <= FARTHEST_SHIFT:
+            raise UsageError(f"--stabilise is {self.stabilise}; use 0 (off) to {FARTHEST_SHIFT} pixels.")
         if self.warmup_steps < 0:
             raise UsageError(f"--warmup-steps is {self.warmup_steps}; it must be 0 or more.")
         if self.batch % self.ppo.minibatches:
@@ -133,6 +141,11 @@ class TrainConfig:
             raise UsageError(
                 f"--policy.stack is {self.policy.stack}, but the control models see {self.control.rtm.stack} frames "
                 "(--control.rtm.stack); give the policy as many or more."
+            )
+        if self.uses_oracle and self.stabilise:
+            raise UsageError(
+                f"--stabilise is {self.stabilise}, but an oracle's maps lie on the screen as it is; use 0, or no "
+                "--control.oracle.lags."
             )
         if self.uses_oracle and self.game_row.branching != "online":
             raise UsageError(
@@ -243,7 +256,7 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
     """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
     the control models' where none is trained, without the warm-up where there is none, without the second stream where
-    the score is not used, and without the noise where there is none."""
+    the score is not used, and without noise and camera where nothing is done about them."""
     config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
@@ -265,6 +278,8 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     noise = config.get("noise") or {}
     if not noise.get("std") and noise.get("tv", "none") == "none":
         bears.pop("noise", None)
+    if not config.get("stabilise"):
+        bears.pop("stabilise", None)
     if not config.get("with_score"):
         bears = {name: value for name, value in bears.items() if name not in ("with_score", "score")}
     return bears

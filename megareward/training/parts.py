@@ -9,6 +9,7 @@ from megareward.cuda.streams import CudaStreams
 from megareward.envs.interface import BatchedEnv
 from megareward.envs.make import make_env
 from megareward.envs.noise import NoisyScreen
+from megareward.envs.stabilised import Stabilised
 from megareward.observers import build_observer
 from megareward.observers.interface import Context, Observer
 from megareward.ppo.agent import Agent, FrozenAgent, PPOAgent, RandomAgent
@@ -24,9 +25,10 @@ from megareward.world import World
 
 
 def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_groups: bool = False) -> BatchedEnv:
-    """The game that the config names, through noise if it asks for any."""
+    """The game that the config names, its camera held still and through noise if it asks for that."""
     hide = config.hides_score
     env = make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
+    env = Stabilised(env, config.stabilise) if config.stabilise else env
     return NoisyScreen(env, config.noise) if config.noise.on else env
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from megareward.audit.camera import film
 from megareward.audit.learnt import as_seen, learnt_maps
 from megareward.audit.truth import load_truth
 from megareward.control.models import ControlModels
@@ -29,7 +30,13 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
     models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
     with mismatch_explained():
         models.load_state_dict(part(learnt, "observer.control"))
-    seen = as_seen(truth, config.noise)
+    shown = film(truth, config)
+    if shown.offsets is not None:
+        raise UsageError(
+            f"{path} sees its game through a moving camera, and the truth is seen by one that stands still; "
+            "only a run whose --stabilise found every shift can be shown beside it."
+        )
+    seen = as_seen(shown.truth, config.noise)
     maps, episodes = learnt_maps(models, seen), truth.episodes
     rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
     bound = float((rho ** torch.arange(truth.lags)).sum())

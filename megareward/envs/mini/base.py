@@ -241,8 +241,16 @@ class MiniGame(ABC, Generic[State]):
     def _view(self) -> Canvas:
         if not self.config.moving_camera:
             return self._canvas
-        down, right = self.player_offset(self.game)
-        return self._canvas.seen_from(camera_y=down / 2, camera_x=right / 2)
+        down, right = self.camera().unbind(1)
+        return self._canvas.seen_from(camera_y=down, camera_x=right)
+
+    def camera(self) -> Float[Tensor, "N 2"]:
+        """How far down and right the moving camera is of where it began, in playfield units."""
+        return torch.stack(self.player_offset(self.game), 1) / 2
+
+    def camera_in_pixels(self) -> Int[Tensor, "N 2"]:
+        """The same as the picture shows it: a pixel shows what is at its centre."""
+        return (self.camera() * (self.config.size / FIELD) + 0.5).floor().long()
 
     def _shapes(self, canvas: Canvas) -> list[Shape]:
         shapes = self.objects(self.game, canvas)

@@ -1,7 +1,7 @@
 """The mini games and their options. Torch-free; every default is ours, as the paper plays Atari only."""
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 from megareward.envs.config import EnvConfig, Game
 from megareward.errors import UsageError, suggestion
@@ -36,6 +36,9 @@ class MiniConfig(EnvConfig):
                 f"size={self.size} is no frame size for a mini game; choose {SMALLEST_SIZE} to {LARGEST_SIZE} pixels."
             )
         _at_least_one(max_steps=self.max_steps)
+
+    def with_still_camera(self) -> Self:
+        return replace(self, moving_camera=False)
 
     @property
     def starting_lives(self) -> int:

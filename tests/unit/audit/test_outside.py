@@ -12,7 +12,9 @@ from megareward.audit.record import Plan
 from megareward.audit.scores import score
 from megareward.audit.truth import AuditedEpisode, Truth, load_truth
 from megareward.cli import main
+from megareward.envs.mini import MINI_GAMES
 from megareward.errors import UsageError
+from megareward.experiments.plans import BENCHMARK_GAMES
 
 H, W, L = 2, 3, 4
 SHORT = ["--game", "mini-demon", "--frames", "50", "--episodes", "2", "--lags", "6", "--device", "cpu"]
@@ -118,6 +120,19 @@ def test_the_truth_of_the_benchmark_comes_out_the_same_everywhere(tmp_path, caps
     printed = capsys.readouterr().out
     assert benchmark.recorded()["mini-breakout"][:16] in printed
     assert " recorded " in printed
+
+
+@pytest.mark.parametrize("game", [*MINI_GAMES, "breakout"])
+def test_a_small_set_tells_in_seconds_whether_this_machine_makes_the_recorded_truth(game, tmp_path, capsys):
+    assert main(["truth", game, "--small", "--cache", str(tmp_path), "--processes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert benchmark.recorded()[f"{game} small"][:16] in printed
+    assert " recorded " in printed
+
+
+def test_a_small_set_is_recorded_of_every_game_of_the_benchmark():
+    small = {name.removesuffix(" small") for name in benchmark.recorded() if name.endswith(" small")}
+    assert small == set(BENCHMARK_GAMES)
 
 
 def test_another_truth_is_noticed_and_a_new_one_is_recorded_on_request(tmp_path, monkeypatch, capsys):

@@ -13,7 +13,7 @@ import pytest
 
 from megareward.audit.run_audit import audit_run
 from megareward.cli import main
-from megareward.experiments import audits, make, paper_plans, runner
+from megareward.experiments import audits, make, paper_plans, runner, table
 from megareward.experiments.plans import (
     ALL_MAPS,
     DEATH_ATARI,
@@ -143,6 +143,22 @@ def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
     plan = replace(MAPS, rows={"default": MAPS.rows["default"]}, columns={"mini-breakout": MAPS.columns["pong"]})
     text = markdown(plan, [cell], results)
     assert f"| direct, AUROC | default | {record.audit['scores']['direct_auroc']['mean']:.3f} [" in text
+
+
+def test_audits_of_several_seeds_are_averaged_and_places_with_fewer_say_so(monkeypatch):
+    def audit(mean, low=0.0):
+        one = {"direct_auroc": {"mean": mean, "low": low, "high": 1.0, "frames": 9}}
+        return {"scores": one, "controls": {"untrained": one}}
+
+    found = {("default", "two"): [audit(0.6), audit(0.8)], ("default", "one"): [audit(0.5, low=0.25)]}
+    monkeypatch.setattr(table, "audits_of", lambda cells, results: found)
+    columns = dict.fromkeys(("two", "one", "none"), MAPS.columns["pong"])
+    plan = replace(MAPS, rows={"default": MAPS.rows["default"]}, columns=columns, seeds=2)
+    lines = markdown(plan, [tiny("default", "mega", 0)], Path()).splitlines()
+    numbers = "0.700 [0.600, 0.800] | 0.500 [0.250, 1.000], 1 seed | - |"
+    assert f"| direct, AUROC | default | {numbers}" in lines
+    assert f"| direct, AUROC | untrained | {numbers}" in lines
+    assert "2 seeds" in lines[-1]
 
 
 def test_the_table_of_all_games_has_those_of_the_paper_and_keeps_those_tuned_on_apart():
