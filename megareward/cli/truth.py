@@ -37,7 +37,9 @@ def command(words: list[str]) -> int:
     from megareward.experiments.plans import BENCHMARK_GAMES
 
     for game in BENCHMARK_GAMES if args.games == ("all",) else args.games:
-        options = {"small": args.small, "processes": args.processes, "record": args.record}
-        made = make_truth(game, args.cache, **options, progress=Bar("steps branched"))
+        bar = Bar("steps branched")
+        made = make_truth(
+            game, args.cache, small=args.small, processes=args.processes, record=args.record, progress=bar
+        )
         print(f"{made.game:18} {made.steps:5} steps  {made.checksum[:16]}  {made.verdict:16}  {made.path}")
     return 0
