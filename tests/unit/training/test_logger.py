@@ -1,5 +1,7 @@
 """What reaches the logs."""
 
+import time
+
 from megareward.training.config import TrainConfig, create_run
 from megareward.training.line import Now, ProgressLine
 from megareward.training.logger import Logger
