@@ -270,7 +270,7 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
-    elif (rtm := config["control"].get("rtm", {})).get("model") == "pairs":
+    elif isinstance(rtm := config["control"].get("rtm"), dict) and rtm.get("model") == "pairs":
         rtm = {name: value for name, value in rtm.items() if not name.startswith("local_")}
         bears["control"] = config["control"] | {"rtm": rtm}
     if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
