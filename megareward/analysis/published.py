@@ -28,3 +28,16 @@ def published() -> dict[str, Published]:
 def published_score(column: str, game: str) -> float | None:
     """None where the column lacks the game."""
     return published()[column].scores.get(game)
+
+
+HOURS_FOR_80M = {
+    "emp": 14.24,
+    "curiosity": 15.87,
+    "rnd": 17.62,
+    "sto": 12.96,
+    "div": 19.66,
+    "dir": 21.32,
+    "mega": 34.22,
+    "extrinsic": 5.126,
+}
+"""Of the paper, on Seaquest: i7 with 16 cores, one GTX 1080 Ti (extended paper, table of running times)."""

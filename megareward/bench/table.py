@@ -1,9 +1,10 @@
-"""Records of `bench train` and `bench growth` as a table for the documentation: no number is typed by hand."""
+"""Records of benchmarks as tables for the documentation: no number is typed by hand."""
 
 import json
 from pathlib import Path
 from typing import Any
 
+from megareward.analysis.published import HOURS_FOR_80M
 from megareward.errors import UsageError
 
 HEAD = ("game", "method", "envs", "groups", "cells", "features", "emulator", "training", "ratio", "GPU MiB", "record")
@@ -42,6 +43,40 @@ def markdown(folder: Path) -> str:
                 f"{record['ratio_to_emulator']:.2f}",
                 "-" if memory is None else f"{memory:,.0f}",
                 f"`{file}`",
+            )
+        )
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def running_times(record: Path) -> str:
+    """A record of `bench methods` as the paper's table of running times, the slowest method first."""
+    if not record.is_file():
+        raise UsageError(f"{record} is no file; name a record, as `megareward bench methods --json` writes.")
+    rows = [
+        (
+            "method",
+            "frames/s",
+            "of the emulator's",
+            "minutes for 80M frames",
+            "times Ex-PPO",
+            "paper: hours",
+            "times Ex-PPO",
+        ),
+        ("---",) * 7,
+    ]
+    speeds = sorted(json.loads(record.read_text()), key=lambda speed: speed["train_frames_per_s"])
+    ex_ppo = next((speed["train_frames_per_s"] for speed in speeds if speed["method"] == "extrinsic"), None)
+    for speed in speeds:
+        own, theirs = speed["train_frames_per_s"], HOURS_FOR_80M.get(speed["method"])
+        rows.append(
+            (
+                speed["method"],
+                f"{own:,.0f}",
+                f"{speed['ratio_to_emulator']:.2f}",
+                f"{80e6 / own / 60:.1f}",
+                "-" if ex_ppo is None else f"{ex_ppo / own:.2f}",
+                "-" if theirs is None else f"{theirs:.1f}",
+                "-" if theirs is None else f"{theirs / HOURS_FOR_80M['extrinsic']:.2f}",
             )
         )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,9 +1,10 @@
 """Frames per second of a whole training run beside the emulator alone, by turns in one process."""
 
+import gc
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import torch
 
 from megareward.bench.emulator import play_randomly
+from megareward.envs.interface import BatchedEnv
 from megareward.runs.checkpoint import save_checkpoint
 from megareward.runs.provenance import provenance
 from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
 from megareward.training.memory import host_mib
+from megareward.training.parts import make_game
 from megareward.training.saving import state_of, tensors_of
 
 NAMES = {
@@ -113,23 +116,26 @@ class Measured:
         return self.trainer.frames - frames, time.perf_counter() - begun
 
 
-def measure_training(config: TrainConfig, device: torch.device, seconds: float, turns: int = 2) -> TrainSpeed:
+def measure_training(
+    config: TrainConfig, device: torch.device, seconds: float, turns: int = 2, env: BatchedEnv | None = None
+) -> TrainSpeed:
     """Emulator, training, emulator, training, emulator; then some rollouts under a precise clock, and a checkpoint.
 
-    The warm-up of the play protocol is left out, so that PPO learns from the first rollout on.
+    The warm-up of the play protocol is left out, so that PPO learns from the first rollout on. `env`: games that are
+    there already, and stay open.
     """
     if device.type == "cuda":
         torch.set_num_threads(1)  # as a run does
         torch.cuda.reset_peak_memory_stats(device)
     config = replace(config, warmup_steps=0, frames=10**9)
-    trainer = Trainer(config, device)
+    trainer = Trainer(config, device, env)
     played: list[tuple[int, float]] = []
     trained: list[tuple[int, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = create_run(Path(scratch) / "run", config, {})
         logger = Logger(folder, 0, config.frames, tensorboard=True, quiet=True)
         run = Measured(trainer, logger)
-        with closing(trainer.env), closing(logger):
+        with closing(trainer.env) if env is None else nullcontext(), closing(logger):
             trainer.begin()
             for _ in range(WARM_UP):
                 run.iterate({})
@@ -193,3 +199,16 @@ def measure_growth(
     for size in features:
         rtm = replace(control.rtm, features=size)
         yield measure_training(replace(config, control=replace(control, rtm=rtm)), device, seconds, turns=1)
+
+
+def measure_methods(configs: Sequence[TrainConfig], device: torch.device, seconds: float) -> Iterator[TrainSpeed]:
+    """One method after the other on the same emulators, which take longer to build than a method to measure.
+
+    They are those of the first config: whether they paint out the score makes no difference to the speed.
+    """
+    with closing(make_game(configs[0], configs[0].n_envs, device, in_groups=True)) as env:
+        for config in configs:
+            yield measure_training(config, device, seconds, env=env)
+            gc.collect()  # its networks and graphs, before the next method's memory is counted
+            if device.type == "cuda":
+                torch.cuda.empty_cache()

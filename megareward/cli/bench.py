@@ -13,6 +13,12 @@ from megareward.cli.parsing import Device, load_torch, option, parse
 from megareward.errors import UsageError, suggestion
 from megareward.runs.durable import save_file
 
+TIMED_METHODS = (
+    *("extrinsic", "alive", "count", "rnd", "curiosity", "emp", "sto", "div", "dir", "mega-count", "mega-direct"),
+    "mega",
+)
+"""Columns of the paper's tables, the cheap ones first."""
+
 
 @dataclass(frozen=True)
 class EmulatorArgs:
@@ -141,6 +147,50 @@ def growth(words: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class MethodsArgs:
+    """The paper's table of running times: every method on the same emulators, one after the other."""
+
+    game: str = "seaquest"
+    methods: tuple[str, ...] = TIMED_METHODS
+    """Those to measure."""
+    preset: str = "many"
+    n_envs: int | None = 256
+    groups: int | None = None
+    threads: int = 0
+    seconds: float = 10.0
+    """Of training for each method; the emulator alone gets as long."""
+    device: Device = "auto"
+    json: Path | None = None
+    """Also write the records into this file, after each method anew."""
+    table: Path | None = None
+    """Measure nothing; print the table of this record."""
+
+
+def methods(words: list[str]) -> None:
+    args: MethodsArgs = parse_sizes(MethodsArgs, words, "bench methods")
+    from megareward.bench.table import running_times
+
+    if args.table:
+        print(running_times(args.table))
+        return
+    configs = [
+        bench_config(name, args.game, args.preset, n_envs=args.n_envs, groups=args.groups, threads=args.threads)
+        for name in dict.fromkeys(args.methods)
+    ]
+    for config in configs:
+        if config.method_row.starts_from:
+            raise UsageError(f"{config.method} starts from a finished run; name methods that begin by themselves.")
+    from megareward.bench.training import measure_methods
+    from megareward.training.run import pick_device
+
+    records = []
+    for speed in measure_methods(configs, pick_device(args.device), args.seconds):
+        print(speed, flush=True)
+        records.append(speed.as_dict())
+        write_json(args.json, records)
+
+
+@dataclass(frozen=True)
 class ControlArgs:
     """Microseconds per transition of the control models: the paper's plain form and ours, side by side in one run."""
 
@@ -260,6 +310,7 @@ BENCHES: dict[str, Callable[[list[str]], None]] = {
     "emulator": emulator,
     "train": train,
     "growth": growth,
+    "methods": methods,
     "control": control,
     "wrapper": wrapper,
     "table": table,
@@ -271,6 +322,7 @@ USAGE = """usage: megareward bench WHAT [OPTIONS]
 emulator   frames per second of the environments alone
 train      frames per second of training beside those of the emulator
 growth     what more environments, finer grids and larger networks cost
+methods    running times of all methods for the paper's 80M frames
 control    microseconds per transition of the control models
 wrapper    overhead of the Gymnasium wrapper
 table      all records of a folder as one table

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from megareward.analysis.published import published, published_score
+from megareward.analysis.published import HOURS_FOR_80M, published, published_score
 from megareward.analysis.relative import improvement, relative_ablation, relative_score
 from megareward.paper.blocks import Block, Figure, Number, Picture, Table, Text
 from megareward.paper.recorded import Ours
@@ -275,19 +275,6 @@ def masked(view: View) -> list[Block]:
     return scores(view, "paper-noise")
 
 
-PAPER_HOURS = {
-    "emp": 14.24,
-    "curiosity": 15.87,
-    "rnd": 17.62,
-    "sto": 12.96,
-    "div": 19.66,
-    "dir": 21.32,
-    "mega": 34.22,
-    "extrinsic": 5.126,
-}
-"""On Seaquest for 80M frames: i7 with 16 cores, one GTX 1080 Ti (extended paper, table of running times)."""
-
-
 def running_time(view: View) -> list[Block]:
     """Hours for the paper's 80M frames, at the speed of the recorded run."""
     column = view.columns[0]
@@ -295,7 +282,7 @@ def running_time(view: View) -> list[Block]:
     for row in view.rows:
         own = view.ours(row, column)
         device = str(own.found[0].record.provenance.get("device", "")) if own and speeds(own) else ""
-        beside = f"paper {PAPER_HOURS[row]:g}"
+        beside = f"paper {HOURS_FOR_80M[row]:g}"
         hours = view.shown(own, column, lambda own: [80e6 / speed / 3600 for speed in speeds(own)], beside, ".3g")
         lines.append([titled(row), hours, view.shown(own, column, speeds, digits=",.0f"), device])
     words = "Hours for 80M frames at the recorded speed; several runs may have shared the machine."

@@ -198,6 +198,8 @@ def test_the_run_to_start_from_is_a_setting(monkeypatch):
         ("bench train --seconds -1", "--seconds is -1.0; it must lie between"),
         ("bench growth --grids 4 0", "--grids is 0; it must lie between 1 and 84."),
         ("bench growth --features -1", "--features is -1; it must lie between"),
+        ("bench methods --methods sto-manager", "sto-manager starts from a finished run; name methods that"),
+        ("bench methods --table nowhere.json", "nowhere.json is no file; name a record"),
         ("bench control --batch -3", "--batch is -3; it must lie between 2 and"),
         ("bench control --envs 0", "--envs is 0; it must lie between"),
         ("bench control --threads -1", "--threads is -1; it must lie between 0 and"),

@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from megareward.bench import training
 from megareward.bench.emulator import play_randomly, sweep_emulator
 from megareward.bench.settings import bench_config
-from megareward.bench.table import markdown
-from megareward.bench.training import NAMES, Measured, host_mib, measure_growth, measure_training
+from megareward.bench.table import markdown, running_times
+from megareward.bench.training import NAMES, Measured, host_mib, measure_growth, measure_methods, measure_training
 from megareward.envs.groups import Groups
 from megareward.training.loop import Trainer
+from megareward.training.parts import make_game
 from tests.seams.small_runs import small
 from tests.small_envs import IdentityEnv
 
@@ -114,3 +116,28 @@ def test_host_memory_is_that_of_this_process():
     block = torch.ones(64 * 2**20, dtype=torch.uint8)
     assert 30 < host_mib() - before < 130
     assert block.sum() > 0
+
+
+def test_methods_are_measured_one_after_the_other_on_the_same_emulators(monkeypatch):
+    built = []
+    monkeypatch.setattr(
+        training, "make_game", lambda *words, **named: built.append(make_game(*words, **named)) or built[-1]
+    )
+    closed = []
+    configs = [small("alive"), small("rnd"), small("extrinsic")]
+    for speed in measure_methods(configs, CPU, 0.1):
+        if not closed:
+            monkeypatch.setattr(built[0], "close", lambda: closed.append(True))
+        assert not closed, f"closed before or after {speed.method}"
+    assert len(built) == len(closed) == 1
+
+
+def test_the_table_of_running_times_has_the_slowest_first_beside_the_papers_hours(tmp_path):
+    speeds = [("extrinsic", 50_000.0), ("alive", 40_000.0), ("mega", 25_000.0)]
+    record = tmp_path / "methods.json"
+    kept = [{"method": name, "train_frames_per_s": speed, "ratio_to_emulator": speed / 6e4} for name, speed in speeds]
+    record.write_text(json.dumps(kept))
+    lines = running_times(record).splitlines()
+    assert lines[2] == "| mega | 25,000 | 0.42 | 53.3 | 2.00 | 34.2 | 6.68 |"
+    assert lines[3] == "| alive | 40,000 | 0.67 | 33.3 | 1.25 | - | - |"
+    assert len(lines) == 5
