@@ -159,6 +159,8 @@ class MethodsArgs:
     threads: int = 0
     seconds: float = 10.0
     """Of training for each method; the emulator alone gets as long."""
+    deterministic: bool = False
+    """Only kernels that give the same numbers every time: what `train --deterministic` costs."""
     device: Device = "auto"
     json: Path | None = None
     """Also write the records into this file, after each method anew."""
@@ -181,13 +183,15 @@ def methods(words: list[str]) -> None:
         if config.method_row.starts_from:
             raise UsageError(f"{config.method} starts from a finished run; name methods that begin by themselves.")
     from megareward.bench.training import measure_methods
+    from megareward.cuda.determinism import deterministic
     from megareward.training.run import pick_device
 
     records = []
-    for speed in measure_methods(configs, pick_device(args.device), args.seconds):
-        print(speed, flush=True)
-        records.append(speed.as_dict())
-        write_json(args.json, records)
+    with deterministic(args.deterministic):
+        for speed in measure_methods(configs, pick_device(args.device), args.seconds):
+            print(speed, flush=True)
+            records.append(speed.as_dict() | {"deterministic": args.deterministic})
+            write_json(args.json, records)
 
 
 @dataclass(frozen=True)
