@@ -1,6 +1,6 @@
 """Type the first hour of a new user on a terminal, and measure how long it stays silent.
 
-    python scripts/first_hour.py              the README's commands, Atari on a CPU for three minutes (about 15 minutes)
+    python scripts/first_hour.py              the README's commands, Atari on a CPU for three minutes (about 20 minutes)
     python scripts/first_hour.py --short      everything small (under a minute)
 
 Every command runs on a pseudo-terminal in a new folder. A silence is the longest time in which nothing appeared on it,
@@ -9,6 +9,7 @@ other work the limits grow with the load of the machine.
 """
 
 import argparse
+import json
 import os
 import pty
 import select
@@ -18,8 +19,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import torch
+
+from megareward.runs.provenance import provenance
 
 LONGEST = 5.0
 """Seconds of silence that are too many."""
@@ -107,12 +112,20 @@ def first_hour(folder: Path, short: bool) -> Iterator[tuple[Typed, int]]:
     small = "--preset default,debug --n-envs 8 --frames 100k" if short else "--minutes 3"
     audit = "--episodes 1 --frames 20 --lags 4" if short else "--episodes 2 --frames 100"
     games = 2 if short else 10
+    run = "runs/mini-breakout-mega-s0"
     yield typed("--help")
-    yield typed(f"train mega --game mini-pong {mini}")
-    yield typed(f"eval runs/mini-pong-mega-s0 --episodes {games}")
-    yield typed(f"audit runs/mini-pong-mega-s0 {audit}")
-    yield typed("watch runs/mini-pong-mega-s0 --audited")
-    yield typed("report runs/mini-pong-mega-s0")
+    if not short:
+        yield typed("play")
+    yield typed(f"train mega --game mini-breakout {mini}")
+    if not short:
+        yield typed("watch --pretrained up_n_down")
+    yield typed(f"eval {run} --episodes 2" if short else f"eval {run}")
+    yield typed(f"audit {run} {audit}" if short else f"audit {run}")
+    yield typed(f"watch {run} --audited")
+    if not short:
+        yield typed(f"watch {run} --beside random")
+    yield typed(f"report {run}")
+    yield typed("results")
     yield typed(f"train mega --game breakout {small}", 130, ctrl_c_at=3.0 if short else 90.0)
     yield typed(f"resume runs/breakout-mega-s0 --minutes {0.05 if short else 1}")
     if not short:
@@ -139,12 +152,20 @@ def faults_of(typed: Typed, status: int) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--short", action="store_true", help="everything small")
-    short = parser.parse_args().short
-    faults = 0
+    parser.add_argument("--json", type=Path, help="also write what was measured into this file")
+    options = parser.parse_args()
+    faults, measured = 0, []
     with tempfile.TemporaryDirectory() as folder:
-        for typed, status in first_hour(Path(folder), short):
-            print(typed, *faults_of(typed, status), sep="\n  ", flush=True)
-            faults += len(faults_of(typed, status))
+        for typed, status in first_hour(Path(folder), options.short):
+            found = faults_of(typed, status)
+            print(typed, *found, sep="\n  ", flush=True)
+            faults += len(found)
+            measured.append(
+                {name: value for name, value in asdict(typed).items() if name != "shown"} | {"faults": found}
+            )
+    if options.json:
+        record = {"typed": measured, "provenance": provenance(torch.device("cpu"))}
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
     print(f"{faults} faults" if faults else "No fault.")
     return 1 if faults else 0
 
