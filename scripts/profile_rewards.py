@@ -10,6 +10,7 @@ number is well below the first.
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,8 +76,8 @@ def main() -> None:
         span = config.reward.spans[0] if name == "div" else config.rollout_steps
         recorded = random_rollout(options.steps, options.n_envs, device, world.n_actions, span)
         for term in config.method_row.build(config.reward, world):
-            profiled(f"{name}, computing", lambda term=term: term.reward.compute(recorded), device)
-            profiled(f"{name}, learning", lambda term=term: term.reward.update(recorded), device)
+            profiled(f"{name}, computing", partial(term.reward.compute, recorded), device)
+            profiled(f"{name}, learning", partial(term.reward.update, recorded), device)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from megareward.bench.table import markdown as speeds
+from megareward.bench.table import running_times
 from megareward.cli import COMMANDS, main
 from megareward.experiments.plans import EXPERIMENTS
 from megareward.experiments.table import markdown
@@ -46,6 +48,26 @@ def test_a_table_on_a_page_is_the_recorded_one(name):
     recorded = [line for line in (RECORDS / name / "table.md").read_text().splitlines() if line.startswith("|")]
     made = [line for line in recorded if not re.fullmatch(r"\| [^|]+ \|( - \|)+", line)]
     assert [line for line in shown[0] if line in made] == made
+
+
+@pytest.mark.parametrize(
+    ("mark", "printed"),
+    [
+        ("bench table", lambda bench: speeds(bench)),
+        ("running times", lambda bench: running_times(bench / "methods-h200.json")),
+    ],
+)
+def test_speeds_on_the_page_are_those_of_their_records(mark, printed):
+    [shown] = every(rf"(?s)<!-- {mark} -->\n(.*?)\n<!-- end -->", "docs/performance.md")
+    assert shown == printed(ROOT / "results" / "bench")
+
+
+def test_the_page_says_how_long_the_first_hour_was_silent():
+    typed = json.loads((ROOT / "results" / "bench" / "first-hour-cpu.json").read_text())["typed"]
+    longest, stopping = max(t["silence"] for t in typed), max(t["stopping"] or 0 for t in typed)
+    text = " ".join(PAGES["docs/performance.md"].split())
+    assert f"nothing was silent for longer than {longest:.1f} s" in text
+    assert f"had saved and ended {stopping:.1f} s after Ctrl-C" in text
 
 
 def test_the_page_about_maps_has_the_recorded_numbers():
