@@ -23,7 +23,15 @@ from megareward.experiments.plans.experiment import Cell, Change, Device, Experi
 from megareward.experiments.plans.forms import ALL_ALIKE, AS_PRINTED
 from megareward.experiments.plans.games import BENCHMARK_GAMES, HARD_GAMES, PAPER_GAMES, TUNED_ON
 from megareward.experiments.plans.of_maps import ALL_MAPS, MAPS
-from megareward.experiments.plans.on_atari import ATARI, ATARI_LONG, DEATH_ATARI, LITERAL_AND_DEFAULT, PARITY, PLAY
+from megareward.experiments.plans.on_atari import (
+    ATARI,
+    ATARI_LONG,
+    ATARI_RELATIONS,
+    DEATH_ATARI,
+    LITERAL_AND_DEFAULT,
+    PARITY,
+    PLAY,
+)
 from megareward.experiments.plans.on_mini_games import DEATH, FORMS, MINI
 
 __all__ = [
@@ -32,6 +40,7 @@ __all__ = [
     "AS_PRINTED",
     "ATARI",
     "ATARI_LONG",
+    "ATARI_RELATIONS",
     "BENCHMARK_GAMES",
     "DEATH",
     "DEATH_ATARI",

@@ -87,6 +87,6 @@ GROWTH = {
     "Eq. 11 added up": form("difference"),
     "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
 }
-"""Other rewards for the growth of control: in the form `record` of relations by pairs, with and without the loss of all
-of it at an end; of the sum of direct and latent control in place of the larger of the two; and of relations to which
-every changed pixel adds alike."""
+"""Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
+of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
+two; and of relations to which every changed pixel adds alike."""

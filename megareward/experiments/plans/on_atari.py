@@ -30,12 +30,22 @@ DEATH_ATARI = Experiment(
     name="death-atari",
     question="What is control worth on Atari, under one rule for death?",
     rows=under_both_rules(("alive", "mega", "rnd"), ("mega", "rnd"))
-    | {name: GROWTH[name] for name in ("growth, charged", "Eq. 11 added up", "Eq. 11, all pixels alike")},
+    | {"mega without the charge": GROWTH["mega without the charge"]},
     columns={name: atari(name) for name in ("breakout", "kung_fu_master", "up_n_down", "seaquest", "pong")},
     frames=10_000_000,
     seeds=1,
     seeds_of={"alive": 2, "mega": 2},
     is_long=True,
+    whole_games=30,
+)
+
+ATARI_RELATIONS = Experiment(
+    name="atari-relations",
+    question="Which relations lead to play on Atari?",
+    rows={"mega": method("mega")} | {name: GROWTH[name] for name in ("Eq. 11 added up", "Eq. 11, all pixels alike")},
+    columns={name: atari(name) for name in ("breakout", "pong", "up_n_down", "seaquest")},
+    frames=10_000_000,
+    seeds=1,
     whole_games=30,
 )
 
@@ -115,4 +125,4 @@ PARITY = Experiment(
     seeds=4,
 )
 
-ALL = (DEATH_ATARI, ATARI, PLAY, LITERAL_AND_DEFAULT, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY)
+ALL = (DEATH_ATARI, ATARI_RELATIONS, ATARI, PLAY, LITERAL_AND_DEFAULT, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY)
