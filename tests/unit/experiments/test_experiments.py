@@ -16,6 +16,7 @@ from megareward.cli import main
 from megareward.experiments import audits, make, paper_plans, runner, table
 from megareward.experiments.plans import (
     ALL_MAPS,
+    ATARI_RELATIONS,
     DEATH_ATARI,
     EXPERIMENTS,
     FORMS,
@@ -119,10 +120,32 @@ def test_presets_are_compared_with_the_very_runs_of_the_other_tables():
             assert replace(config, frames=preset.frames, device="auto", env=preset.env) == preset
 
 
-def test_the_recorded_maps_are_still_those_of_the_experiment():
-    """Presets go on changing; what was recorded under them does not."""
-    folder = Path(__file__).parents[3] / "results" / "experiments" / "maps"
-    assert [cell.name for cell in MAPS.cells() if not runner.is_done(folder, cell)] == []
+def test_the_charge_and_the_relations_are_compared_with_the_same_mega():
+    first = {cell.row: cell.config for cell in DEATH_ATARI.cells(seeds=1) if cell.column == "pong"}
+    mega, uncharged = first["mega"], first["mega without the charge"]
+    assert mega.episodic
+    assert mega.reward.end_takes_all
+    assert replace(uncharged, reward=mega.reward) == mega
+    assert replace(uncharged.reward, end_takes_all=True) == mega.reward
+    relations = {cell.row: cell.config for cell in ATARI_RELATIONS.cells() if cell.column == "pong"}
+    assert relations["mega"] == mega
+    assert len(relations) == 3
+    for config in relations.values():
+        assert replace(config, control=mega.control) == mega
+
+
+RECORDS = Path(__file__).parents[3] / "results" / "experiments"
+
+
+@pytest.mark.parametrize("folder", sorted(path for path in RECORDS.iterdir() if path.is_dir()), ids=lambda p: p.name)
+def test_every_record_is_that_of_a_run_of_its_experiment(folder):
+    """Defaults, presets and rows go on changing; what was recorded under them does not, and finds its place."""
+    done = [cell.name for cell in EXPERIMENTS[folder.name].cells() if runner.is_done(folder, cell)]
+    assert sorted(path.stem for path in folder.glob("*.json")) == sorted(done)
+
+
+def test_all_of_the_maps_are_recorded():
+    assert [cell.name for cell in MAPS.cells() if not runner.is_done(RECORDS / "maps", cell)] == []
 
 
 def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):

@@ -1,0 +1,92 @@
+"""Building blocks of rows: the forms of mega-reward that experiments compare."""
+
+from dataclasses import replace
+
+from megareward.experiments.plans.changes import both, control, method
+from megareward.experiments.plans.experiment import Change
+from megareward.training.config import TrainConfig
+
+
+def charged(config: TrainConfig) -> TrainConfig:
+    """Mega-reward that loses all of g when an episode ends."""
+    return replace(config, reward=replace(config.reward, end_takes_all=True))
+
+
+def no_charge(config: TrainConfig) -> TrainConfig:
+    """Mega-reward that loses nothing when an episode ends."""
+    return replace(config, reward=replace(config.reward, end_takes_all=False))
+
+
+def no_g(config: TrainConfig) -> TrainConfig:
+    return replace(config, g_channel="no")
+
+
+def with_g(config: TrainConfig) -> TrainConfig:
+    return replace(config, g_channel="auto")
+
+
+PAIRS = control(rtm={"model": "pairs"})
+ADDED_UP = {"combine": "sum", "clip": True, "above_chance": True}
+EARLIER_MODELS = both(PAIRS, control(latent={**ADDED_UP, "hold": True, "background": 0.5, "reward": "record"}))
+EARLIER = both(EARLIER_MODELS, charged)
+"""Mega-reward as it was by default when the first tables were made."""
+SOURCES_RULE = ("rnd", "curiosity", "count")
+"""Methods whose sources let the return flow on beyond an end, whatever the others do."""
+FIRST_SEVEN = ("random", "mega", "dir", *SOURCES_RULE, "extrinsic")
+
+
+def as_in_its_source(name: str) -> Change:
+    """Each method under the rule for death of its own source. Tables made so compare rules as well as rewards; `death`
+    compares rewards."""
+
+    def change(config: TrainConfig) -> TrainConfig:
+        config = EARLIER_MODELS(method(name)(config))
+        if name in SOURCES_RULE:
+            return replace(config, reward=replace(config.reward, episodic="no"))
+        return charged(config) if name == "mega" else config
+
+    return change
+
+
+EQUATION_10 = {"combine": "sum", "hold": False, "clip": False, "above_chance": False}
+LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
+POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
+UNHELD = control(latent={"hold": False, "clip": False})
+"""Eq. 10 itself, but for what exceeds chance."""
+FORGETS = control(latent={"background": 0.5})
+FLASH_PAYS = control(latent={"flash": 1.0})
+"""A step that changes most of the screen counts like any other."""
+
+
+def compared(*changes: Change) -> Change:
+    """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
+    base = {**ADDED_UP, "hold": True, "background": 1.0, "reward": "spread"}
+    return both(EARLIER, control(latent=base), with_g, *changes)
+
+
+ALL_ALIKE = control(rtm={"local_credit": "even"}, latent={"background": 0.5})
+"""Relations by sight as they were first: every changed pixel says as much as any other, and a cell that shows nothing
+but background forgets half of its control in each step."""
+BY_SIGHT = both(control(rtm={"model": "local"}, latent=ADDED_UP), ALL_ALIKE)
+UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
+
+
+def form(reward: str) -> Change:
+    """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
+    pay for its level have nothing to give back."""
+    change = both(method("mega"), UNHELD_BY_SIGHT, control(latent={"reward": reward}))
+    return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
+
+
+AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
+GROWTH = {
+    "mega without the charge": both(method("mega"), no_charge),
+    "growth": both(method("mega"), EARLIER_MODELS, no_charge),
+    "growth, charged": both(method("mega"), EARLIER),
+    "growth, charged, direct": both(method("mega-direct"), EARLIER),
+    "Eq. 11 added up": form("difference"),
+    "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
+}
+"""Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
+of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
+two; and of relations to which every changed pixel adds alike."""

@@ -1,0 +1,35 @@
+"""Experiments that audit control maps learnt from random play."""
+
+from megareward.experiments.plans.changes import atari, both, control, models_of, only_watch
+from megareward.experiments.plans.experiment import Experiment
+from megareward.experiments.plans.forms import EARLIER, with_g
+from megareward.experiments.plans.games import NOT_TUNED_ON, TUNED_ON
+from megareward.ppo.config import PPOConfig
+
+MAPS = Experiment(
+    name="maps",
+    question="Whose control maps are true?",
+    rows={
+        "default": both(EARLIER, only_watch()),
+        "nothing forgets": both(EARLIER, only_watch(), control(latent={"background": 1.0, "reward": "spread"}), with_g),
+        "released": only_watch(models_of("released", PPOConfig(clip_decays=True, normalise_advantages="rollout"))),
+        "paper": only_watch(models_of("paper", PPOConfig(clip_decays=True), batch=256)),  # the preset now has 8
+    },
+    columns={name: atari(name) for name in ("pong", "breakout", "demon_attack", "freeway", "seaquest")},
+    frames=1_500_000,
+    seeds=1,
+    is_audit=True,
+)
+
+ALL_MAPS = Experiment(
+    name="all-maps",
+    question="Whose control maps are true on games that nobody tuned on?",
+    rows={name: MAPS.rows[name] for name in ("default", "released", "paper")} | {"local relations": only_watch()},
+    columns={name: atari(name) for name in (*TUNED_ON, *NOT_TUNED_ON)},
+    frames=1_500_000,
+    seeds=1,
+    is_audit=True,
+    tuned_on=TUNED_ON,
+)
+
+ALL = (MAPS, ALL_MAPS)
