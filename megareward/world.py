@@ -19,3 +19,5 @@ class World:
     """
     cells: tuple[int, int] = (4, 4)
     """Rows and columns of the control maps, if there are any."""
+    cuda_graphs: bool = False
+    """Whether gradient steps of rewards and managers are captured."""

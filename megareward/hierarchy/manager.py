@@ -1,5 +1,6 @@
 """A policy over codes: it decides every few steps, and PPO teaches it in its own time."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,9 +11,10 @@ from megareward.ppo import loss
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.policy import InputSizes, Observation, Policy, sample
 from megareward.ppo.update import Samples, losses
+from megareward.rewards.networks import Learner, means_of, minibatches
 from megareward.rng import set_rng_state
 from megareward.rollout import Rollout
-from megareward.state import State, joined, load_optimiser_state, optimiser_state, part
+from megareward.state import State, joined, optimiser_state, part
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 from megareward.world import World
 
@@ -62,6 +64,10 @@ class Decisions(NamedTuple):
     """The code of its own level."""
 
 
+AT_ONCE = 64
+"""Batches of managers have as many rows or a multiple of it, so that few sizes are captured."""
+
+
 class Manager:
     """Picks one of K codes for the level below, given the newest frames and the code of its own level, if any."""
 
@@ -80,7 +86,8 @@ class Manager:
             sizes = InputSizes(skills=own_skills)
             self.policy = Policy(world.frame_shape, n_skills, 1, PolicyConfig(stack=stack), sizes).to(world.device)
         self.clip = torch.tensor(self.config.clip, device=world.device)
-        self.optimiser = torch.optim.Adam(self.policy.parameters(), learning_rate, eps=self.config.adam_eps, fused=True)
+        limits = {"eps": self.config.adam_eps, "max_grad_norm": self.config.max_grad_norm}
+        self.learner = Learner(self.policy, learning_rate, world, self.losses, **limits)
         self.generator = torch.Generator(world.device).manual_seed(seed)
 
     def decide(
@@ -104,36 +111,42 @@ class Manager:
         code, decided, log_prob, value, cut, skill = decisions
         advantages = own_time_gae(rewards, value, decided, cut, self.DISCOUNT, self.config.gae_lambda)
         taken = (decided[:-1] & rollout.real).flatten().nonzero()[:, 0]  # (B,) samples t * N + n
-        samples = Samples(
-            actions=code[:-1].flatten()[taken],
-            log_probs=log_prob[:-1].flatten()[taken],
-            values=value[:-1].flatten()[taken, None],
-            advantages=advantages.flatten()[taken],
-            returns=(advantages + value[:-1]).flatten()[taken, None],
-            weight=torch.ones(len(taken), device=taken.device),
-        )
+        number, steps = self.config.minibatches, []
+        rows = AT_ONCE * math.ceil(len(taken) / (number * AT_ONCE))
+        columns = [code[:-1], log_prob[:-1], value[:-1], advantages, advantages + value[:-1]]
+        columns += [] if skill is None else [skill]
+        flat = [column.flatten() for column in columns]
+        for pick in minibatches(len(taken), 1.0, number, self.config.epochs, self.generator):
+            where = taken[pick]
+            stacks = rollout.stacks(where)[:, -self.stack :]
+            steps.append(self.learner.step((stacks, *(column[where] for column in flat)), rows))
+        return means_of(steps)
 
-        def observe(index: Int[Tensor, "M"]) -> Observation:
-            where = taken[index]
-            own = None if skill is None else skill.flatten()[where]
-            return Observation(rollout.stacks(where)[:, -self.stack :], skill=own)
+    def losses(
+        self,
+        weight: Float[Tensor, "B"],
+        stacks: UInt8[Tensor, "B C px_h px_w"],
+        codes: Int[Tensor, "B"],
+        log_probs: Float[Tensor, "B"],
+        values: Float[Tensor, "B"],
+        advantages: Float[Tensor, "B"],
+        returns: Float[Tensor, "B"],
+        skills: Int[Tensor, "B"] | None = None,
+    ) -> dict[str, Float[Tensor, ""]]:
+        samples = Samples(codes, log_probs, values[:, None], advantages, returns[:, None], weight)
+        every = torch.arange(len(codes), device=codes.device)
 
-        terms: dict[str, Tensor] = {}
-        for _ in range(self.config.epochs if len(taken) else 0):
-            order = torch.randperm(len(taken), generator=self.generator, device=taken.device)
-            for index in order.chunk(self.config.minibatches):
-                terms = losses(self.policy, observe, samples, index, self.clip, self.config)
-                self.optimiser.zero_grad(set_to_none=True)
-                terms["total"].backward()
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.config.max_grad_norm)
-                self.optimiser.step()
-        return {"entropy": terms["entropy"].detach()} if terms else {}
+        def observe(_: Int[Tensor, "M"]) -> Observation:
+            return Observation(stacks, skill=skills)
+
+        terms = losses(self.policy, observe, samples, every, self.clip, self.config)
+        return {name: terms[name] for name in ("total", "entropy")}
 
     def state_dict(self) -> State:
-        parts = joined(policy=self.policy.state_dict(), optimiser=optimiser_state(self.optimiser))
+        parts = joined(policy=self.policy.state_dict(), optimiser=optimiser_state(self.learner.adam))
         return parts | {"generator": self.generator.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.policy.load_state_dict(part(state, "policy"))
-        load_optimiser_state(self.optimiser, part(state, "optimiser"))
+        self.learner.load_adam(part(state, "optimiser"))
         set_rng_state(self.generator, state["generator"])

@@ -2,13 +2,8 @@
 
 import torch
 
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Float, Int, Tensor
-
-
-def weighted_mean(x: Float[Tensor, "B *rest"], weight: Float[Tensor, "B"]) -> Float[Tensor, "*rest"]:
-    """Mean over the samples that count (0 if none does)."""
-    w = weight.reshape(-1, *[1] * (x.dim() - 1))
-    return (x * w).sum(0) / weight.sum().clamp(min=1.0)
 
 
 def normalise(advantages: Float[Tensor, "B"], weight: Float[Tensor, "B"], eps: float = 1e-8) -> Float[Tensor, "B"]:

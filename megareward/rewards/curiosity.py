@@ -20,12 +20,14 @@ from megareward.rewards.networks import (
     in_parts,
     means_of,
     minibatches,
+    most_rows,
 )
 from megareward.rewards.settings import CuriosityConfig
 from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
 from megareward.state import part
 from megareward.statistics.normaliser import Normaliser
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Float, Int, Tensor, UInt8
 from megareward.world import World
 
@@ -71,7 +73,7 @@ class Curiosity:
         networks = nn.ModuleDict({"features": self.features, "dynamics": self.dynamics})
         if self.learns_features:
             networks["inverse"] = self.inverse
-        self.learner = Learner(networks, config.learning_rate, world.device)
+        self.learner = Learner(networks, config.learning_rate, world, self.losses)
         self.normaliser = Normaliser("pixel", world.frame_shape, config.normalise_frames, world.device)
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
@@ -89,32 +91,39 @@ class Curiosity:
         errors = (foreseen - features[1:].flatten(0, 1)).square().mean(-1)
         return errors.view(recorded.actions.shape)
 
-    def losses(
+    def errors(
         self, now: Float[Tensor, "B F"], then: Float[Tensor, "B F"], actions: Int[Tensor, "B"]
-    ) -> dict[str, Float[Tensor, ""]]:
+    ) -> dict[str, Float[Tensor, "B"]]:
         """What is minimised. Features learn by the inverse task alone: the dynamics would like them all alike."""
         foreseen = self.dynamics(now.detach(), actions)
-        losses = {"dynamics_loss": (foreseen - then.detach()).square().mean()}
+        errors = {"dynamics_loss": (foreseen - then.detach()).square().mean(-1)}
         if self.learns_features:
-            losses["inverse_loss"] = cross_entropy(self.inverse(torch.cat([now, then], -1)), actions)
-        return losses
+            told = self.inverse(torch.cat([now, then], -1))
+            errors["inverse_loss"] = cross_entropy(told, actions, reduction="none")
+        return errors
+
+    def losses(
+        self, weight: Float[Tensor, "B"], now: Tensor, then: Tensor, actions: Int[Tensor, "B"]
+    ) -> dict[str, Float[Tensor, ""]]:
+        """`now` and `then` are frames where features learn, and features otherwise."""
+        if self.learns_features:
+            now, then = self.look(now), self.look(then)  # (B, F) each
+        errors = self.errors(now, then, actions)
+        losses = {name: weighted_mean(error, weight) for name, error in errors.items()}
+        copied = weighted_mean((then - now).detach().square().mean(-1), weight)
+        return losses | {"total": torch.stack(list(losses.values())).sum(), "copy_loss": copied}
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         config, frames = self.config, recorded.frames
         if self.normaliser.n_seen < config.normalise_frames:
             self.normaliser.observe(frames[1:][recorded.real])
-        fixed = None if self.learns_features else self.look_at_all(frames)  # (T+1, N, F), once for all passes
+        seen = frames if self.learns_features else self.look_at_all(frames)  # features once for all passes
         t, n = recorded.real.nonzero().unbind(1)  # (M,) each
+        rows = most_rows(recorded.actions.numel(), config.update_fraction, config.minibatches)
         steps = []
         for pick in minibatches(len(t), config.update_fraction, config.minibatches, config.epochs, self.draws):
             at, after = (t[pick], n[pick]), (t[pick] + 1, n[pick])
-            if fixed is None:
-                now, then = self.look(frames[at]), self.look(frames[after])  # (B, F) each
-            else:
-                now, then = fixed[at], fixed[after]
-            losses = self.losses(now, then, recorded.actions[at])
-            self.learner.step(torch.stack(list(losses.values())).sum())
-            steps.append(losses | {"copy_loss": (then - now).detach().square().mean()})
+            steps.append(self.learner.step((seen[at], seen[after], recorded.actions[at]), rows))
         return means_of(steps)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from megareward.nets import TRUNKS, trunk_for
@@ -23,6 +22,7 @@ from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
 from megareward.state import part
 from megareward.statistics.moments import Moments
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 from megareward.world import World
 
@@ -78,6 +78,7 @@ class Predictor(nn.Module):
 
     def __init__(self, frame_shape: tuple[int, int], n_skills: int) -> None:
         super().__init__()
+        self.frame_shape = frame_shape
         units, (convolutions, _) = code_size(frame_shape), TRUNKS[trunk_for(frame_shape)]
         self.encoder = nn.Sequential(encoder(frame_shape), nn.LeakyReLU(SLOPE))
         self.of_skill = nn.Embedding(n_skills, units)
@@ -95,9 +96,18 @@ class Predictor(nn.Module):
     def forward(
         self, frames: UInt8[Tensor, "B px_h px_w"], skills: Int[Tensor, "B"]
     ) -> tuple[Float[Tensor, "B px_h px_w"], Float[Tensor, "B"]]:
-        code = self.encoder(frames[:, None] / 255.0) * self.of_skill(skills)  # (B, units)
+        return self.foresee(self.look(frames), skills)
+
+    def look(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B units"]:
+        return self.encoder(frames[:, None] / 255.0)
+
+    def foresee(
+        self, features: Float[Tensor, "B units"], skills: Int[Tensor, "B"]
+    ) -> tuple[Float[Tensor, "B px_h px_w"], Float[Tensor, "B"]]:
+        code = features * self.of_skill(skills)  # (B, units)
         change = self.decoder(self.spread(code).view(-1, *self.seed_shape))[:, 0]  # as large as the frame, or larger
-        return change[:, : frames.shape[1], : frames.shape[2]], self.bounty(code)[:, 0]
+        px_h, px_w = self.frame_shape
+        return change[:, :px_h, :px_w], self.bounty(code)[:, 0]
 
 
 def mass_centre(change: Float[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 2"]:
@@ -123,7 +133,7 @@ class Diversity:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(world.seed + level)
             self.predictor = Predictor(world.frame_shape, config.n_skills)
-        self.learner = Learner(self.predictor, config.learning_rate, world.device)
+        self.learner = Learner(self.predictor, config.learning_rate, world, self.losses)
         self.moments = Moments.empty((), world.device)
         """Of the distances: the predictor expects them in units of their own spread [V5]."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed + level)
@@ -132,12 +142,12 @@ class Diversity:
         """How far each block's change is from the nearest of those predicted of other codes; and what was expected."""
         K, shape = self.config.n_skills, blocks.skill.shape
         start, end, own = blocks.start.flatten(0, 1), blocks.end.flatten(0, 1), blocks.skill.flatten()
-        changed = change_of(start, end)
+        changed, features = change_of(start, end), self.predictor.look(start)
         nearest = torch.full_like(own, math.inf, dtype=torch.float32)
         expected = torch.zeros_like(nearest)
         for skill in range(K):
             skills = torch.full_like(own, skill)
-            foreseen, bounty = self.predictor(start, skills)
+            foreseen, bounty = self.predictor.foresee(features, skills)
             away = distance(changed, foreseen, self.config.distance)
             nearest = torch.where(own == skill, nearest, torch.minimum(nearest, away))
             expected = torch.where(own == skill, bounty, expected)
@@ -166,13 +176,23 @@ class Diversity:
         changed, bounty = change_of(start, end), bounty / self.spread
         parts, steps = math.ceil(len(skills) / self.config.batch), []
         for index in minibatches(len(skills), 1.0, max(parts, 1), self.config.epochs, self.draws):
-            foreseen, expected = self.predictor(start[index], skills[index])
-            loss = 255.0 * F.mse_loss(foreseen, changed[index])  # in grey levels, over 255, as in the source
-            off = F.mse_loss(expected, bounty[index])
-            self.learner.step(loss + off)
-            still = 255.0 * changed[index].square().mean()
-            steps.append({"loss": loss, "copy_loss": still, "bounty_loss": off})
+            batch = (start[index], skills[index], changed[index], bounty[index])
+            steps.append(self.learner.step(batch, self.config.batch))
         return means_of(steps) | {"distance": (nearest * blocks.valid).sum() / blocks.valid.sum().clamp(min=1)}
+
+    def losses(
+        self,
+        weight: Float[Tensor, "B"],
+        start: UInt8[Tensor, "B px_h px_w"],
+        skills: Int[Tensor, "B"],
+        changed: Float[Tensor, "B px_h px_w"],
+        bounty: Float[Tensor, "B"],
+    ) -> dict[str, Float[Tensor, ""]]:
+        foreseen, expected = self.predictor(start, skills)
+        errors = torch.stack([(foreseen - changed).square().mean((1, 2)), changed.square().mean((1, 2))])
+        loss, still = 255.0 * weighted_mean(errors.T, weight)  # in grey levels, over 255, as in the source
+        off = weighted_mean((expected - bounty).square(), weight)
+        return {"total": loss + off, "loss": loss, "copy_loss": still, "bounty_loss": off}
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}

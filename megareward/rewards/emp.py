@@ -17,12 +17,13 @@ from torch.nn.functional import pad
 from megareward.errors import UsageError
 from megareward.nets import orthogonal
 from megareward.rewards.interface import RewardTerm
-from megareward.rewards.networks import Learner, code_size, encoder, in_parts, means_of, minibatches
+from megareward.rewards.networks import Learner, code_size, encoder, in_parts, means_of, minibatches, most_rows
 from megareward.rewards.settings import EmpConfig
 from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
 from megareward.state import part
 from megareward.statistics.normaliser import Normaliser
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 from megareward.world import World
 
@@ -58,7 +59,7 @@ class Empowerment:
             self.source = Sequences(A, F, F)
             self.psi = nn.Sequential(orthogonal(nn.Linear(F, F)), nn.ReLU(), orthogonal(nn.Linear(F, 1), 0.01))
         networks = nn.ModuleDict({"code": self.code, "decoder": self.decoder, "source": self.source, "psi": self.psi})
-        self.learner = Learner(networks, config.learning_rate, world.device)
+        self.learner = Learner(networks, config.learning_rate, world, self.losses)
         self.normaliser = Normaliser("pixel", world.frame_shape, config.normalise_frames, world.device)
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
@@ -75,26 +76,36 @@ class Empowerment:
         worth = in_parts(self.empowerment, recorded.frames[1:].flatten(0, 1)).view(recorded.actions.shape)
         return worth.masked_fill(recorded.terminated[1:] & self.ends_count, 0)
 
-    def losses(
+    def errors(
         self, now: Float[Tensor, "B F"], then: Float[Tensor, "B F"], actions: Int[Tensor, "B K"]
-    ) -> dict[str, Float[Tensor, ""]]:
+    ) -> dict[str, Float[Tensor, "B"]]:
         """What is minimised: -ln q of what was done, and the squared error of ln q = ln h + psi, q held still."""
         log_q = self.decoder(torch.cat([now, then], -1), actions)
         fit = self.source(now, actions) + self.psi(now)[:, 0]
-        return {"decoder_loss": -log_q.mean(), "source_loss": (log_q.detach() - fit).square().mean()}
+        return {"decoder_loss": -log_q, "source_loss": (log_q.detach() - fit).square()}
+
+    def losses(
+        self,
+        weight: Float[Tensor, "B"],
+        now: UInt8[Tensor, "B px_h px_w"],
+        then: UInt8[Tensor, "B px_h px_w"],
+        actions: Int[Tensor, "B K"],
+    ) -> dict[str, Float[Tensor, ""]]:
+        errors = self.errors(self.look(now), self.look(then), actions)
+        losses = {name: weighted_mean(error, weight) for name, error in errors.items()}
+        return losses | {"total": torch.stack(list(losses.values())).sum()}
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         config, frames, K = self.config, recorded.frames, self.config.steps
         if self.normaliser.n_seen < config.normalise_frames:
             self.normaliser.observe(frames[1:][recorded.real])
         t, n = starts(recorded.real, K)  # (M,) each
+        rows = most_rows(recorded.actions.numel(), config.update_fraction, config.minibatches)
         steps = []
         for pick in minibatches(len(t), config.update_fraction, config.minibatches, config.epochs, self.draws):
             at, env = t[pick], n[pick]
             actions = recorded.actions[at[:, None] + torch.arange(K, device=self.device), env[:, None]]  # (B, K)
-            losses = self.losses(self.look(frames[at, env]), self.look(frames[at + K, env]), actions)
-            self.learner.step(torch.stack(list(losses.values())).sum())
-            steps.append(losses)
+            steps.append(self.learner.step((frames[at, env], frames[at + K, env], actions), rows))
         return means_of(steps)
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -24,12 +24,14 @@ from megareward.rewards.networks import (
     encoder,
     means_of,
     minibatches,
+    most_rows,
 )
 from megareward.rewards.settings import RndConfig
 from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
 from megareward.state import part
 from megareward.statistics.moments import Moments
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Bool, Float, Tensor, UInt8
 from megareward.world import World
 
@@ -58,7 +60,7 @@ class RND:
                 orthogonal(nn.Linear(F, F)),
             )
         networks = nn.ModuleDict({"target": self.target, "predictor": self.predictor})
-        self.learner = Learner(networks, config.learning_rate, world.device)
+        self.learner = Learner(networks, config.learning_rate, world, self.losses)
         self.moments = Moments.empty(world.frame_shape, world.device)
         self.cells = world.frame_shape if config.masks_pixels else world.cells
         self.usual = Moments.empty((math.prod(self.cells),), world.device)
@@ -75,14 +77,21 @@ class RND:
         mean, std = self.moments.mean.float(), self.moments.std.clamp(min=LEAST_STD).float()
         return ((frames - mean) / std).clamp(-CLIP, CLIP)[:, None]
 
-    def error(
+    def seen(
         self, frames: UInt8[Tensor, "B px_h px_w"], shown: Bool[Tensor, "B HW"] | None = None
-    ) -> Float[Tensor, "B"]:
-        """`shown`: the cells that the networks see; None: all."""
+    ) -> Float[Tensor, "B 1 px_h px_w"]:
+        """What the networks see: all of the frames, or some cells."""
         x = self.scaled(frames)
         if shown is not None:
             x = x * over_the_frame(shown, self.cells, (x.shape[-2], x.shape[-1]))[:, None]
-        return (self.predictor(x) - self.target(x)).square().mean(-1)
+        return x
+
+    def error(self, seen: Float[Tensor, "B 1 px_h px_w"]) -> Float[Tensor, "B"]:
+        return (self.predictor(seen) - self.target(seen)).square().mean(-1)
+
+    def losses(self, weight: Float[Tensor, "B"], seen: Float[Tensor, "B 1 px_h px_w"]) -> dict[str, Float[Tensor, ""]]:
+        loss = weighted_mean(self.error(seen), weight)
+        return {"total": loss, "loss": loss}
 
     def shown(self, recorded: Recorded) -> Bool[Tensor, "T N HW"] | None:
         """Of the frames that the transitions lead to: the cells whose share of the map is above their own mean, or the
@@ -98,7 +107,7 @@ class RND:
         frames, shown = recorded.frames[1:].flatten(0, 1), self.shown(recorded)
         cells = itertools.repeat(None) if shown is None else shown.flatten(0, 1).split(PART)
         with torch.no_grad():
-            errors = torch.cat([self.error(*some) for some in zip(frames.split(PART), cells, strict=False)])
+            errors = torch.cat([self.error(self.seen(*some)) for some in zip(frames.split(PART), cells, strict=False)])
         # Before the first statistics all pixels are clipped: that says nothing.
         return errors.view(recorded.actions.shape) * (self.moments.n > 0)
 
@@ -112,10 +121,10 @@ class RND:
         config, steps = self.config, []
         if self.has_usual:
             self.usual = self.usual.update(recorded.fields[config.mask][1:][recorded.real])
+        rows = most_rows(recorded.actions.numel(), self.fraction, config.minibatches)
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
-            loss = self.error(frames[index], None if cells is None else cells[index]).mean()
-            self.learner.step(loss)
-            steps.append({"loss": loss})
+            seen = self.seen(frames[index], None if cells is None else cells[index])
+            steps.append(self.learner.step((seen,), rows))
         metrics = means_of(steps) | {"pixel_std": self.moments.std.mean()}
         return metrics if cells is None or not len(cells) else metrics | {"shown": cells.float().mean()}
 

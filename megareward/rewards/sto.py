@@ -16,10 +16,11 @@ from torch import nn
 from megareward.nets import orthogonal
 from megareward.rewards.count import COLUMNS, LEVELS, MULTIPLIER, ROWS, area_weights
 from megareward.rewards.interface import RewardTerm, Stateless
-from megareward.rewards.networks import SLOPE, Learner, code_size, encoder, in_parts, means_of, minibatches
+from megareward.rewards.networks import SLOPE, Learner, code_size, encoder, in_parts, means_of, minibatches, most_rows
 from megareward.rewards.settings import StoConfig
 from megareward.rng import set_rng_state
 from megareward.rollout import Recorded
+from megareward.statistics.weighted import weighted_mean
 from megareward.types import Float, Int, Tensor, UInt8
 from megareward.world import World
 
@@ -41,7 +42,7 @@ class Discriminator:
             torch.manual_seed(world.seed)
             head = orthogonal(nn.Linear(code_size(world.frame_shape), config.n_skills), gain=0.01)
             self.network = nn.Sequential(encoder(world.frame_shape), nn.LeakyReLU(SLOPE), head)
-        self.learner = Learner(self.network, config.learning_rate, world.device)
+        self.learner = Learner(self.network, config.learning_rate, world, self.losses)
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
     def logits(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B K"]:
@@ -57,12 +58,18 @@ class Discriminator:
         """Learn to tell the codes of the real transitions."""
         frames, skills = recorded.frames[1:][recorded.real], skills_of(recorded)[recorded.real]
         config, steps = self.config, []
+        rows = most_rows(recorded.actions.numel(), 1.0, config.minibatches)
         for index in minibatches(len(frames), 1.0, config.minibatches, config.epochs, self.draws):
-            logits = self.logits(frames[index])
-            loss = F.cross_entropy(logits, skills[index])
-            self.learner.step(loss)
-            steps.append({"loss": loss, "accuracy": (logits.argmax(-1) == skills[index]).float().mean()})
+            steps.append(self.learner.step((frames[index], skills[index]), rows))
         return means_of(steps)
+
+    def losses(
+        self, weight: Float[Tensor, "B"], frames: UInt8[Tensor, "B px_h px_w"], skills: Int[Tensor, "B"]
+    ) -> dict[str, Float[Tensor, ""]]:
+        logits = self.logits(frames)
+        loss = weighted_mean(F.cross_entropy(logits, skills, reduction="none"), weight)
+        accuracy = weighted_mean((logits.argmax(-1) == skills).float(), weight)
+        return {"total": loss, "loss": loss, "accuracy": accuracy}
 
     def state_dict(self) -> dict[str, Tensor]:
         return self.learner.state_dict() | {"draws": self.draws.get_state()}

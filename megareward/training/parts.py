@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -34,7 +35,10 @@ def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_grou
 
 def world_of(env: BatchedEnv, device: torch.device, seed: int, config: TrainConfig | None = None) -> World:
     """`config`: of the run, where anything but the observers will read it."""
-    known = () if config is None else (config.episodic, (config.control.H, config.control.W))
+    known: tuple[Any, ...] = ()
+    if config is not None:
+        graphs = config.ppo.cuda_graphs and device.type == "cuda"
+        known = (config.episodic, (config.control.H, config.control.W), graphs)
     return World(env.n_envs, env.n_actions, env.frame_shape, device, seed, *known)
 
 

@@ -18,6 +18,7 @@ from megareward.cuda.streams import CudaStreams
 from megareward.envs.atari_config import AtariConfig
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.loss import log_prob_of
+from megareward.rollout import Recorded
 from megareward.runs.checkpoint import load_newest, save_checkpoint
 from megareward.runs.folder import RunFolder
 from megareward.training.clock import Clock
@@ -29,6 +30,8 @@ from megareward.training.presets import without_fast_paths
 from megareward.training.run import resume, start
 from megareward.training.saving import load, state_of, tensors_of
 from megareward.types import Tensor
+from tests.unit.rewards.recordings import world
+from tests.unit.rewards.test_captured_steps import SETTINGS, make, rollout
 
 pytestmark = pytest.mark.gpu
 
@@ -253,3 +256,23 @@ def test_the_fast_collector_records_what_the_plain_one_does(method):
         assert torch.equal(getattr(one.rollout, name), getattr(two.rollout, name)), name
     for name, values in one.rollout.fields.items():
         torch.testing.assert_close(values, two.rollout.fields[name], rtol=1e-2, atol=1e-3)
+
+
+def on_gpu(recorded: Recorded) -> Recorded:
+    moved = {name: value.to(GPU) for name, value in vars(recorded).items() if isinstance(value, Tensor)}
+    return replace(recorded, **moved, fields={name: value.to(GPU) for name, value in recorded.fields.items()})
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_captured_gradient_step_of_a_reward_teaches_what_a_plain_one_does(name):
+    """On batches of several sizes, and after a state was loaded."""
+    here = replace(world(), device=GPU)
+    plain, captured = make(name, here), make(name, replace(here, cuda_graphs=True))
+    for seed in (1, 2, 3):
+        recorded = on_gpu(rollout((32, 36), seed))
+        mine, theirs = plain.update(recorded), captured.update(recorded)
+        torch.testing.assert_close(theirs, mine, rtol=1e-2, atol=1e-4)
+        for key, tensor in plain.state_dict().items():
+            torch.testing.assert_close(captured.state_dict()[key], tensor, rtol=1e-2, atol=1e-3)
+        captured.load_state_dict({key: tensor.clone() for key, tensor in plain.state_dict().items()})
+    assert captured.learner._captured == {}

@@ -120,7 +120,9 @@ def test_fused_errors_of_sources_equal_pytorchs(N, K, HW, pixels, scale, dtype, 
 def test_a_whole_training_step_of_rtm_is_the_same_fused_and_plain(attention, options):
     grid, N = Grid(2, 3, 42, 36), 5
     torch.manual_seed(0)
-    model = RTM(grid, RtmConfig(attention, channels=4, features=32, gamma_features=24, **options), 7).to(DEVICE)
+    model = RTM(
+        grid, RtmConfig("pairs", attention=attention, channels=4, features=32, gamma_features=24, **options), 7
+    ).to(DEVICE)
     source = random(N, grid.n_cells, grid.cell_h * grid.cell_w * 4, seed=1)
     target, actions = random(N, grid.n_cells, grid.cell_h * grid.cell_w, seed=2), torch.arange(N, device=DEVICE)
     drawn = None if options else torch.tensor([[0, 2, 3], [1, 4, 5], [0, 1, 2], [2, 3, 5], [0, 3, 4]], device=DEVICE)

@@ -91,7 +91,7 @@ def test_random_features_stay_as_they_were_born_and_inverse_features_learn():
 def test_the_dynamics_loss_never_reaches_the_features():
     reward, recorded = curiosity(world(), features="inverse"), noise()
     now, then = reward.look(recorded.frames[0]), reward.look(recorded.frames[1])
-    losses = reward.losses(now, then, recorded.actions[0])
+    losses = {name: error.mean() for name, error in reward.errors(now, then, recorded.actions[0]).items()}
     losses["dynamics_loss"].backward(retain_graph=True)
     assert all(weight.grad is None for weight in reward.features.parameters())
     assert all(weight.grad is not None for weight in reward.dynamics.parameters())

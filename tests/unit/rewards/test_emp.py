@@ -68,8 +68,8 @@ def test_what_is_learnt_are_the_actions_between_two_frames_and_the_frames_themse
     reward, recorded, K = emp(world(), minibatches=1), noise(), 2
     corners = recorded.frames.flatten(2)[..., : reward.code[-1].out_features].float() / 255  # (T+1, N, F)
     reward.look = lambda frames: frames.flatten(1)[:, : corners.shape[-1]].float() / 255
-    handed, plain = [], reward.losses
-    reward.losses = lambda *batch: (handed.append(batch), plain(*batch))[1]
+    handed, plain = [], reward.errors
+    reward.errors = lambda *batch: (handed.append(batch), plain(*batch))[1]
     reward.update(recorded)
     [(now, then, actions)] = handed
     found = set()
@@ -97,8 +97,8 @@ def test_the_squared_error_teaches_source_and_psi_but_not_the_decoder():
     reward = emp(world())
     F = reward.code[-1].out_features
     now, then = torch.randn(2, 9, F).unbind()
-    losses = reward.losses(now, then, torch.randint(A, (9, 2)))
-    losses["source_loss"].backward()
+    errors = reward.errors(now, then, torch.randint(A, (9, 2)))
+    errors["source_loss"].mean().backward()
     assert all(p.grad is None for p in reward.decoder.parameters())
     assert any(p.grad.any() for p in reward.psi.parameters())
     assert any(p.grad.any() for p in reward.source.parameters())

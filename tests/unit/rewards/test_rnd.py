@@ -137,7 +137,7 @@ def test_only_the_share_asked_for_is_learnt_from():
     reward, recorded = rnd(world(), update_fraction=0.3, epochs=2, minibatches=2), noise()
     sizes = []
     plain = reward.error
-    reward.error = lambda frames, shown: (sizes.append(len(frames)), plain(frames))[1]
+    reward.error = lambda seen: (sizes.append(len(seen)), plain(seen))[1]
     reward.update(recorded)
     assert sizes == [2, 2, 2, 2]  # 0.3 of 13 real transitions is 4, in two halves, twice
     assert len(RESETS) == 3
