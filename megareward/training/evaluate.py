@@ -26,7 +26,8 @@ from megareward.training.score_book import Episode
 from megareward.types import Int, Tensor
 from megareward.waiting import waiting
 
-MAX_ENVS = 16
+MAX_ENVS = 32
+"""A step of few games takes as long as one of many: what it costs are the policy's kernels."""
 
 
 @dataclass(frozen=True)
