@@ -213,6 +213,8 @@ SIGHT = Experiment(
         "moved, neither place nor prior": both(form("moved"), PLAIN_ADM),
         "moved, Eq. 10, neither place nor prior": both(form("moved"), PLAIN_SUM, PLAIN_ADM),
         "moved, no clip": both(form("moved"), control(latent={"clip": False})),
+        "moved, by what is explained": both(method("mega"), MOVED, no_charge),
+        "moved, by what is explained, untrained": both(method("mega"), MOVED, no_charge, UNTRAINED),
     },
     columns={name: game(name) for name in TUNING_GAMES},
     frames=150_000,
