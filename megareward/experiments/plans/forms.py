@@ -78,6 +78,9 @@ def form(reward: str) -> Change:
     return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
 
 
+MOVED = control(latent={"reward": "moved"})
+WHAT_MOVES = both(method("mega"), MOVED, no_charge)
+"""Paid for the control of what moves and is not the body, on the maps of the default."""
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 GROWTH = {
     "mega without the charge": both(method("mega"), no_charge),

@@ -1,5 +1,7 @@
 """Experiments on Atari."""
 
+from dataclasses import replace
+
 from megareward.experiments.plans.changes import (
     RANDOM_FRAMES,
     atari,
@@ -10,18 +12,14 @@ from megareward.experiments.plans.changes import (
     random_play,
     under_both_rules,
 )
-from megareward.experiments.plans.experiment import Experiment
+from megareward.experiments.plans.experiment import Change, Experiment
 from megareward.experiments.plans.forms import (
     EARLIER,
     FIRST_SEVEN,
     FLASH_PAYS,
-    FORGETS,
     GROWTH,
-    LITERAL,
-    UNHELD,
+    WHAT_MOVES,
     as_in_its_source,
-    compared,
-    no_g,
 )
 from megareward.experiments.plans.games import PAPER_GAMES
 from megareward.training.presets import without_fast_paths
@@ -95,16 +93,36 @@ ATARI_LONG = Experiment(
 
 ATARI_FORMS = Experiment(
     name="atari-forms",
-    question="Does the form of Eq. 10-11 that is best on mini games lead to play on Atari?",
+    question="Does another form of Eq. 11 lead to play on Atari, on the same maps?",
     rows={
-        "record, hold and clip, background forgets": compared(control(latent={"reward": "record"}), FORGETS, no_g),
-        "positive part above chance": compared(UNHELD, control(latent={"reward": "positive"}), no_g),
-        "literal": compared(LITERAL, no_g),
-        "base": compared(),
+        "mega": method("mega"),
+        "moved": WHAT_MOVES,
+        "record": both(method("mega"), control(latent={"reward": "record"})),
+    },
+    columns={name: atari(name) for name in ("breakout", "pong", "up_n_down", "seaquest")},
+    frames=10_000_000,
+    seeds=1,
+    whole_games=30,
+)
+
+
+def after(steps: int) -> Change:
+    """So many decisions of random play before the policy learns."""
+    return lambda config: replace(config, warmup_steps=steps)
+
+
+WARM_UP = Experiment(
+    name="warm-up",
+    question="How short can the warm-up be?",
+    rows={
+        "mega": method("mega"),
+        "mega, a quarter of the warm-up": both(method("mega"), after(153_600)),
+        "mega, a sixteenth of the warm-up": both(method("mega"), after(38_400)),
     },
     columns={name: atari(name) for name in ("breakout", "pong")},
     frames=10_000_000,
     seeds=1,
+    whole_games=30,
 )
 
 ATARI_FLASH = Experiment(
@@ -125,4 +143,15 @@ PARITY = Experiment(
     seeds=4,
 )
 
-ALL = (DEATH_ATARI, ATARI_RELATIONS, ATARI, PLAY, LITERAL_AND_DEFAULT, ATARI_LONG, ATARI_FORMS, ATARI_FLASH, PARITY)
+ALL = (
+    DEATH_ATARI,
+    ATARI_RELATIONS,
+    ATARI,
+    PLAY,
+    LITERAL_AND_DEFAULT,
+    ATARI_LONG,
+    ATARI_FORMS,
+    WARM_UP,
+    ATARI_FLASH,
+    PARITY,
+)

@@ -16,10 +16,12 @@ from megareward.experiments.plans.forms import (
     FORGETS,
     GROWTH,
     LITERAL,
+    MOVED,
     PAIRS,
     POSITIVE,
     UNHELD,
     UNHELD_BY_SIGHT,
+    WHAT_MOVES,
     as_in_its_source,
     charged,
     compared,
@@ -142,7 +144,6 @@ def printed_models(config: TrainConfig) -> TrainConfig:
     return replace(config, control=printed, g_channel="auto")
 
 
-MOVED = control(latent={"reward": "moved"})
 RUNGS = {
     "relations by sight": control(rtm={"model": "local", "stack": 4, "local_credit": "even"}),
     "what moves is paid": both(MOVED, no_charge),
@@ -213,8 +214,8 @@ SIGHT = Experiment(
         "moved, neither place nor prior": both(form("moved"), PLAIN_ADM),
         "moved, Eq. 10, neither place nor prior": both(form("moved"), PLAIN_SUM, PLAIN_ADM),
         "moved, no clip": both(form("moved"), control(latent={"clip": False})),
-        "moved, by what is explained": both(method("mega"), MOVED, no_charge),
-        "moved, by what is explained, untrained": both(method("mega"), MOVED, no_charge, UNTRAINED),
+        "moved, by what is explained": WHAT_MOVES,
+        "moved, by what is explained, untrained": both(WHAT_MOVES, UNTRAINED),
     },
     columns={name: game(name) for name in TUNING_GAMES},
     frames=150_000,
