@@ -22,6 +22,7 @@ def make_experiment(
     table_only: bool = False,
     runs: Path,
     results: Path,
+    cache: Path | None = None,
 ) -> list[Cell]:
     """Make every run that is not recorded yet, record it, write the table and print it. Returns the runs that failed.
 
@@ -31,6 +32,7 @@ def make_experiment(
     jobs: runs at a time, each a process of its own; 0 is one per core.
     table_only: make no run, only the table of what is recorded.
     runs, results: folders in which each experiment has one of its own, for runs and for records and tables.
+    cache: folder of the truth that audits find once for each game. If None, `audit-truth` beside the runs.
     """
     cells = experiment.cells(frames, seeds, device)
     chosen = list(matching(cells, only))
@@ -44,7 +46,7 @@ def make_experiment(
         if experiment.is_audit:
             from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
 
-            for cell in audit_all(chosen, runs, results):
+            for cell in audit_all(chosen, runs, results, cache=cache):
                 print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
     if frames:
         experiment = replace(experiment, frames=frames, frames_of={})
