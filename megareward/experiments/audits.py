@@ -15,7 +15,8 @@ Say = Callable[[str], None]
 
 
 def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print, cache: Path | None = None) -> list[Cell]:
-    """Every finished run that has not been audited. Returns those whose weights are not here any more.
+    """Every recorded run that has not been audited, as those of older records. Returns those whose weights are not here
+    any more.
 
     One after the other, game by game: the truth of a game is found once, with all cores.
     """

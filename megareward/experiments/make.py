@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from megareward.errors import UsageError
 from megareward.experiments.plans import Cell, Device, Experiment, matching
@@ -42,7 +43,9 @@ def make_experiment(
     results.mkdir(parents=True, exist_ok=True)
     failed = []
     if not table_only:
-        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, whole_games=experiment.whole_games)
+        audit = () if experiment.is_audit else None
+        asked: dict[str, Any] = {"whole_games": experiment.whole_games, "audit": audit, "truth": cache}
+        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, **asked)
         if experiment.is_audit:
             from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
 
