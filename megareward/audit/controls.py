@@ -25,13 +25,13 @@ from typing import Any
 
 import torch
 
-from megareward.audit.learnt import learnt_maps
+from megareward.audit.learnt import LearntMaps, attended, followed, learnt_maps
 from megareward.audit.maps import Maps
-from megareward.audit.scores import Estimate, Scores, score
+from megareward.audit.scores import COMPARISONS, Estimate, Scores, compared, estimates, score
 from megareward.audit.truth import Truth
 from megareward.control.config import ControlConfig
 from megareward.control.local_rtm import LocalRTM
-from megareward.control.models import ControlModels
+from megareward.control.models import Attention, ControlModels
 from megareward.types import Bool, Float, Tensor
 
 MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
@@ -47,19 +47,19 @@ def controls(
 ) -> dict[str, Scores]:
     """The rows for maps made by models like these; see the module. `seen`: what models see of the truth, if it is not
     all (`as_seen`); `in_place` brings their maps where the truth is, if it is elsewhere (`camera.Film`)."""
-    config, seen = models.config, seen or truth
+    config, seen, rho = models.config, seen or truth, models.config.latent.rho
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
-    rows = {
-        "untrained": [in_place(to_score(fresh(models, config, signs, seed), seen)) for signs in MIRRORS],
-        "uniform": [in_place(to_score(fresh(models, counts_all, (0.0, 0.0), seed), seen))],
-        "change": [change_maps(truth)],
-        "seen": [seen_maps(truth)],
-    }
-    scores = {name: score(truth, maps, config.latent.rho) for name, maps in rows.items()}
-    singles = [score(truth, [maps], config.latent.rho, by_lag=False) for maps in rows["untrained"]]
-    row = scores["untrained"]
-    row |= {name: _with_range([one[name] for one in singles], row[name]) for name in singles[0]}
-    return scores
+    uniform = learnt_maps(fresh(models, counts_all, (0.0, 0.0), seed), seen)
+
+    def to_score(maps: list[LearntMaps]) -> list[Maps]:
+        return in_place([own.to_score(truth.lags) for own in maps])
+
+    rows = {"uniform": to_score(uniform), "change": change_maps(truth), "seen": seen_maps(truth)}
+    untrained = [compared(truth, to_score(maps), rho) for maps in mirror_images(models, seen, seed)]
+    joint = estimates(untrained)
+    singles = [estimates([{name: one[name] for name in COMPARISONS if name in one}]) for one in untrained]
+    joint |= {name: _with_range([one[name] for one in singles], joint[name]) for name in singles[0]}
+    return {"untrained": joint} | {name: score(truth, maps, rho) for name, maps in rows.items()}
 
 
 def _with_range(singles: list[Any], joint: Any) -> Estimate:
@@ -67,8 +67,15 @@ def _with_range(singles: list[Any], joint: Any) -> Estimate:
     return joint._replace(low=min(means), high=max(means)) if means else joint
 
 
-def to_score(models: ControlModels, truth: Truth) -> list[Maps]:
-    return [own.to_score(truth.lags) for own in learnt_maps(models, truth)]
+def mirror_images(models: ControlModels, truth: Truth, seed: int = 0) -> list[list[LearntMaps]]:
+    """The maps of a draw and its mirror images. Direct control and relation do not depend on each other, so that two of
+    the four models tell what all of them attend to."""
+    own = {sign: fresh(models, models.config, (sign, sign), seed) for sign in (1.0, -1.0)}
+    found = {sign: attended(drawn, truth) for sign, drawn in own.items()}
+    return [
+        followed(own[1.0], [Attention(a.direct, b.relation) for a, b in zip(found[x], found[y], strict=True)], truth)
+        for x, y in MIRRORS
+    ]
 
 
 def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, float], seed: int = 0) -> ControlModels:

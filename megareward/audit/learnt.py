@@ -1,5 +1,6 @@
 """What learnt control models say about recorded episodes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -7,12 +8,12 @@ import torch
 from megareward.audit.maps import Maps
 from megareward.audit.truth import Truth
 from megareward.control.latent import chain
-from megareward.control.models import ControlModels
+from megareward.control.models import Attention, ControlModels
 from megareward.envs.mini.hashed_rng import environment_keys
 from megareward.envs.noise import Noise
 from megareward.envs.noise_config import NoiseConfig
 from megareward.observers.tracker import ControlTracker
-from megareward.stacking import pushed
+from megareward.stacking import stack_times
 from megareward.types import Float, Tensor
 
 
@@ -60,20 +61,50 @@ def as_seen(truth: Truth, noise: NoiseConfig) -> Truth:
 
 
 def learnt_maps(models: ControlModels, truth: Truth, seed: int = 0) -> list[LearntMaps]:
-    """Run the tracker over every recorded episode, all of them side by side."""
-    tracker = ControlTracker(models, len(truth.episodes), seed)
-    device, K = models.device, models.config.rtm.stack
-    lengths = [len(episode.frames) for episode in truth.episodes]
-    stack = torch.stack([episode.frames[0] for episode in truth.episodes])[:, None].repeat(1, K, 1, 1)
+    """What the models attend to in every recorded episode, and what the tracker makes of it."""
+    return followed(models, attended(models, truth, seed), truth)
+
+
+BATCH = 32
+"""Steps that models look at together."""
+
+
+def attended(models: ControlModels, truth: Truth, seed: int = 0) -> list[Attention]:
+    """Eq. 3 and Eq. 8 of each episode, over its T + 1 frames; no action has led to the first. What is attended to
+    does not depend on what was before, so that many steps are looked at together."""
+    noise, device, K = torch.Generator(models.device).manual_seed(seed), models.device, models.config.rtm.stack
+    longest = max(len(episode.frames) for episode in truth.episodes)
+    anchors = [models.anchor(len(truth.episodes), noise) for _ in range(longest)]  # as the tracker draws them
+    found = []
+    for n, episode in enumerate(truth.episodes):
+        parts = []
+        for t in torch.arange(len(episode.frames)).split(BATCH):
+            before = (t - 1).clamp(min=0)
+            stack = episode.frames[stack_times(before, before, K)].to(device)
+            actions, now = episode.actions[before].to(device), episode.frames[t].to(device)
+            own = [anchor[n] for anchor in anchors[t[0] : t[-1] + 1] if anchor is not None]
+            parts.append(models.attend(stack, actions, now, torch.stack(own) if own else None))
+        found.append(Attention(*map(torch.cat, zip(*parts, strict=True))))
+    return found
+
+
+def followed(models: ControlModels, attention: list[Attention], truth: Truth) -> list[LearntMaps]:
+    """Run the tracker's rules over every recorded episode, all of them side by side."""
+    frames, K = [episode.frames.to(models.device) for episode in truth.episodes], models.config.rtm.stack
+    lengths, rows = [len(own) for own in frames], torch.arange(len(frames), device=models.device)
+    tracker = ControlTracker(models, len(frames))
+
+    def at(times: Tensor, of_episodes: Iterable[Tensor]) -> Tensor:
+        return torch.stack([own[time] for own, time in zip(of_episodes, times, strict=True)])
+
     maps = []
     for t in range(max(lengths)):
         # An episode that is over shows its last frame until the longest has ended; nobody looks at that.
-        newest = torch.stack([e.frames[min(t, len(e.frames) - 1)] for e in truth.episodes])
-        actions = torch.stack([e.actions[min(t, len(e.actions)) - 1] for e in truth.episodes])
-        first = torch.full((len(lengths),), t == 0)
-        stack = pushed(stack, newest, first)
-        control = tracker.step(stack.to(device), actions.to(device), first.to(device), with_relation=True)
+        now = torch.tensor([min(t, length - 1) for length in lengths])
+        direct, relation = (at(now, parts) for parts in zip(*attention, strict=True))
+        first = torch.full_like(rows, t == 0, dtype=torch.bool)
+        control = tracker.follow(Attention(direct, relation), at(stack_times(now, now, K), frames), first, rows)
         assert control.relation is not None
-        maps.append([part.cpu() for part in (control.direct, control.relation, control.g, control.mega_reward)])
-    series = [torch.stack(parts) for parts in zip(*maps, strict=True)]  # (T + 1, N, ...) each
+        maps.append([control.direct, control.relation, control.g, control.mega_reward])
+    series = [torch.stack(parts).cpu() for parts in zip(*maps, strict=True)]  # (T + 1, N, ...) each
     return [LearntMaps(*(part[:length, n] for part in series)) for n, length in enumerate(lengths)]

@@ -49,15 +49,16 @@ def audit_maps(
     plan: Plan,
     *,
     cache: Path,
+    truth_from: Path | None = None,
     processes: int = 0,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[dict[str, Any]]:
     """Score the maps of each source, FILE.npz or module:function, on the truth of a game. Returns records as
-    `audit_run` does; untrained models in them are those of this project's default."""
+    `audit_run` does; untrained models in them are those of this project's default. `truth_from`: as there."""
     config = with_preset(TrainConfig("mega", game), "auto")
     begun = time.monotonic()
-    truth, path = find_truth(config, plan, cache, processes=processes, progress=progress)
+    truth, path = find_truth(config, plan, cache, given=truth_from, processes=processes, progress=progress)
     found = time.monotonic()
     given = [read_maps(source, truth) for source in sources]
     rows = {name: in_short(row) for name, row in controls(untrained(truth, device), truth).items()}
@@ -81,7 +82,7 @@ def audit_maps(
     }
     rho = config.control.latent.rho
     return [
-        {"run": source, **about, "scores": as_dict(score(truth, [maps], rho))}
+        {"run": source, **about, "scores": as_dict(score(truth, maps, rho))}
         for source, maps in zip(sources, given, strict=True)
     ]
 

@@ -21,7 +21,8 @@ from megareward.envs.mini.base import MiniGame
 from megareward.envs.noise import clean_frames
 from megareward.envs.wrapper import game_of
 from megareward.errors import RunError, UsageError, warn
-from megareward.training.config import TrainConfig, to_dict
+from megareward.runs.durable import alone
+from megareward.training.config import TrainConfig, flat, to_dict
 from megareward.training.evaluate import Player
 from megareward.types import Tensor
 from megareward.waiting import waiting
@@ -59,7 +60,7 @@ def audited(config: TrainConfig) -> TrainConfig:
 
 def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict[str, Any]:
     """Everything the truth depends on; of the checkpoint only if its policy plays."""
-    env = {name: value for name, value in to_dict(audited(config).env).items() if name != "threads"}
+    env = {name: value for name, value in to_dict(audited(config).env).items() if name not in ("threads", "groups")}
     grid = [config.control.H, config.control.W]
     asked = {"game": config.game, "env": env, "hide_score": config.hides_score, "grid": grid}
     asked |= dataclasses.asdict(plan) | {"player": fingerprint(learnt) if plan.policy == "trained" else None}
@@ -78,7 +79,7 @@ def fingerprint(tensors: dict[str, Tensor]) -> str:
 def truth_path(asked: dict[str, Any], folder: Path) -> Path:
     """Where the answer is kept."""
     digest = hashlib.sha256(json.dumps([TRUTH_VERSION, asked], sort_keys=True).encode()).hexdigest()
-    return folder / f"{asked['game']}-{asked['policy']}-{digest[:12]}.safetensors"
+    return folder / f"{asked['game']}-{asked['policy']}-{digest[:12]}.safetensors.xz"
 
 
 def find_truth(
@@ -86,17 +87,63 @@ def find_truth(
     plan: Plan,
     folder: Path,
     *,
+    given: Path | None = None,
     learnt: dict[str, Tensor] | None = None,
     processes: int = 0,
     progress: Progress = lambda done, of: None,
     warn: Callable[[str], None] = warn,
 ) -> tuple[Truth, Path]:
     """The truth that the plan asks for, from disk or found now, and where it lies. If the trained policy is to play,
-    `learnt` is its checkpoint. What cannot be kept is found again next time."""
+    `learnt` is its checkpoint. `given`: the set itself, or a folder of sets; then nothing is branched. Of several
+    processes that ask at once, the first finds it and the others wait. What cannot be kept is found again next time."""
     asked = question(config, plan, learnt or {})
+    if given is not None:
+        return _read_given(given, asked)
     path = truth_path(asked, folder)
     if path.is_file():
         return load_truth(path), path
+    with alone(path, f"Waiting for another process, which finds the truth about {config.game}"):
+        if path.is_file():
+            return load_truth(path), path
+        truth = branched(config, plan, asked, learnt, processes, progress)
+        try:
+            save_truth(truth, path)
+        except OSError as why:
+            warn(f"The truth cannot be kept in {folder} ({why.strerror}); --cache names another folder for it.")
+    return truth, path
+
+
+def _read_given(given: Path, asked: dict[str, Any]) -> tuple[Truth, Path]:
+    """A set that was made before, unless it answers another question."""
+    if not given.exists():
+        raise UsageError(f"--truth {given} does not exist; give a file or a folder that `megareward truth` wrote.")
+    path = truth_path(asked, given) if given.is_dir() else given
+    if not path.is_file():
+        raise UsageError(
+            f"{given} has no truth for this audit (it would be {path.name}); --cache {given} in place of --truth "
+            "makes it."
+        )
+    truth = load_truth(path)
+    about, wanted = (flat(json.loads(json.dumps(one))) for one in (truth.about, asked))  # JSON: lists only
+    for name, value in wanted.items():
+        if (own := about.get(name)) != value:
+            option = f"add --{name} {own}, or " if name in vars(Plan()) else ""
+            raise UsageError(
+                f"{path} is a truth with {name} {own}, but this audit needs {value}; {option}give the set made for it, "
+                "which --cache FOLDER in place of --truth makes."
+            )
+    return truth, path
+
+
+def branched(
+    config: TrainConfig,
+    plan: Plan,
+    asked: dict[str, Any],
+    learnt: dict[str, Tensor] | None,
+    processes: int,
+    progress: Progress,
+) -> Truth:
+    """Play the episodes and find the truth about them."""
     config = audited(config)
     finders = {"online": _mini_truth, "replay": _atari_truth}
     if config.game_row.branching not in finders:
@@ -109,12 +156,7 @@ def find_truth(
     episodes = [episode for episode in episodes if len(episode.actions)]
     if not episodes:
         raise RunError(f"Every game of {config.game} was over after one decision; nothing can be audited in it.")
-    truth = Truth(asked, names, episodes)
-    try:
-        save_truth(truth, path)
-    except OSError as why:
-        warn(f"The truth cannot be kept in {folder} ({why.strerror}); --cache names another folder for it.")
-    return truth, path
+    return Truth(asked, names, episodes)
 
 
 def _mini_truth(

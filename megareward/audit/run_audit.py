@@ -40,6 +40,7 @@ def audit_run(
     episodes: int = 8,
     seed: int = 2_000_000,
     cache: Path | None = None,
+    truth_from: Path | None = None,
     processes: int = 0,
     device: torch.device,
     warn: Callable[[str], None] = print,
@@ -53,6 +54,7 @@ def audit_run(
     lags: steps for which the effect of an action is followed.
     frames, episodes, seed: decisions per episode (it may end before), how many, and the seed of the games.
     cache: folder of the truth, which is found once. If None, `audit-truth` beside the run.
+    truth_from: a truth set made before, or a folder of such; it must be the one asked for, and nothing is branched.
     processes: workers that branch Atari games; 0 is one per core.
     device: where the control models run.
 
@@ -76,13 +78,14 @@ def audit_run(
         learnt, trained_frames = newest_tensors(folder, warn)
         models = load_models(config, learnt, device, run)
     cache = cache or run.absolute().parent / "audit-truth"
-    truth, path = find_truth(config, plan, cache, learnt=learnt, processes=processes, progress=progress, warn=warn)
+    how: dict[str, Any] = {"processes": processes, "progress": progress, "warn": warn}
+    truth, path = find_truth(config, plan, cache, given=truth_from, learnt=learnt, **how)
     found = time.monotonic()
     shown, latent = film(truth, config), config.control.latent
     seen = as_seen(shown.truth, config.noise)
     with waiting("Making and scoring the maps"):
         maps = learnt_maps(models, seen)
-        scores = score(truth, [shown.in_place([own.to_score(lags) for own in maps])], latent.rho)
+        scores = score(truth, shown.in_place([own.to_score(lags) for own in maps]), latent.rho)
         rows = controls(models, truth, seen=seen, in_place=shown.in_place)
     return {
         "run": run.absolute().name,

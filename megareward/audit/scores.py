@@ -26,15 +26,15 @@ def auroc(
     of_interest = torch.ones_like(true) if among is None else among.expand_as(true)
     high, low = true & of_interest, ~true & of_interest
     tells = high.any(-1) & low.any(-1)
-    pairs = (high[tells][:, :, None] & low[tells][:, None, :]).double()
+    pairs = (high[tells][:, :, None] & low[tells][:, None, :]).float()
     found = torch.full(true.shape[:-1], float("nan"), dtype=torch.float64)
-    found[tells] = (below(learnt[tells]) * pairs).sum((1, 2)) / pairs.sum((1, 2))
+    found[tells] = (below(learnt[tells]) * pairs).sum((1, 2)).double() / pairs.sum((1, 2)).double()
     return found
 
 
 def spearman(learnt: Float[Tensor, "B HW"], true: Float[Tensor, "B HW"]) -> Float[Tensor, "B"]:
     """Rank correlation over the cells of each frame. A flat learnt map explains nothing: 0. NaN for a flat truth."""
-    a, b = (below(values).sum(2) for values in (learnt, true))  # ranks, ties shared
+    a, b = (below(values).sum(2).double() for values in (learnt, true))  # ranks, ties shared
     a, b = (ranks - ranks.mean(1, keepdim=True) for ranks in (a, b))
     spread_a, spread_b = a.square().sum(1).sqrt(), b.square().sum(1).sqrt()
     together = (a * b).sum(1) / (spread_a * spread_b)
@@ -42,8 +42,8 @@ def spearman(learnt: Float[Tensor, "B HW"], true: Float[Tensor, "B HW"]) -> Floa
 
 
 def below(values: Float[Tensor, "B HW"]) -> Float[Tensor, "B HW HW"]:
-    """At [i, j]: 1 if value j is below value i, 1/2 if they are equal."""
-    return (values[:, :, None] - values[:, None, :]).sign().double() / 2 + 0.5
+    """At [i, j]: 1 if value j is below value i, 1/2 if they are equal. Sums of these are exact in 32 bits."""
+    return (values[:, :, None] - values[:, None, :]).sign().float() / 2 + 0.5
 
 
 class Estimate(NamedTuple):
@@ -144,30 +144,36 @@ BY_LAG: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
 """The same per frame and lag."""
 
 
-def score(truth: Truth, maps: Sequence[Sequence[Maps]], rho: float, by_lag: bool = True) -> Scores:
-    """Compare every map of every frame but the first, which shows nothing yet.
+Numbers = dict[str, list[Shaped[Tensor, "_ ..."]]]
+"""By name, of each episode: a number per frame, or per frame and lag."""
 
-    `maps` has one list of episodes for each of one or several sets of maps; of several, a frame's score is the mean.
-    """
+
+def compared(truth: Truth, maps: Sequence[Maps], rho: float) -> Numbers:
+    """Compare the maps of each episode, of every frame but the first, which shows nothing yet."""
     subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), strict=True)]
-    asked = COMPARISONS | BY_LAG if by_lag else COMPARISONS
-    scores = {name: _compared(compare, subjects, maps) for name, compare in asked.items()}
-    return {name: found for name, found in scores.items() if found is not None}
+    found: Numbers = {}
+    for name, compare in (COMPARISONS | BY_LAG).items():
+        numbers = [compare(own, subject) for own, subject in zip(maps, subjects, strict=True)]
+        if known := [each[1:] for each in numbers if each is not None]:
+            found[name] = known
+    return found
 
 
-def _compared(
-    compare: Callable[[Maps, Subject], Tensor | None], subjects: list[Subject], maps: Sequence[Sequence[Maps]]
-) -> Estimate | list[Estimate] | None:
-    per_episode: list[Shaped[Tensor, "_ ..."]] = []
-    for n, subject in enumerate(subjects):
-        numbers = [compare(one[n], subject) for one in maps]
-        known = [each[1:] for each in numbers if each is not None]
-        if not known:
-            return None
-        per_episode.append(torch.stack(known).mean(0))
-    if per_episode[0].ndim == 1:
-        return estimate(per_episode)
-    return [estimate([values[:, n] for values in per_episode]) for n in range(per_episode[0].shape[1])]
+def estimates(numbers: Sequence[Numbers]) -> Scores:
+    """The scores of one or several sets of maps; of several, a frame's score is the mean."""
+    scores: Scores = {}
+    for name in numbers[0]:
+        joint = [torch.stack(each).mean(0) for each in zip(*(own[name] for own in numbers), strict=True)]
+        if joint[0].ndim == 1:
+            scores[name] = estimate(joint)
+        else:
+            scores[name] = [estimate([values[:, n] for values in joint]) for n in range(joint[0].shape[1])]
+    return scores
+
+
+def score(truth: Truth, maps: Sequence[Maps], rho: float) -> Scores:
+    """How well the maps of each episode agree with the truth."""
+    return estimates([compared(truth, maps, rho)])
 
 
 def as_dict(scores: Scores) -> dict[str, Any]:

@@ -35,6 +35,9 @@ class AuditArgs:
     """Of the games; far from the seeds of training and evaluation."""
     cache: Path | None = None
     """Folder of the truth, which is found once. [default: audit-truth beside the run; for --maps, in runs]"""
+    truth: Path | None = None
+    """A truth set made before, or a folder of such: nothing is branched, and a set of other games, settings, episodes
+    or lags is refused."""
     processes: int = 0
     """Worker processes that branch Atari games; 0 is one per core."""
     json: Path | None = None
@@ -53,6 +56,10 @@ def command(words: list[str]) -> int:
         raise UsageError(f"--maps is {args.maps[0]}, but of which game? Add --game GAME.")
     if args.maps and args.policy == "trained":
         raise UsageError("--maps are scored on random play, which is the same for all; leave --policy trained out.")
+    if args.truth is not None and args.cache is not None:
+        raise UsageError(
+            f"--truth {args.truth} is a set made before, --cache {args.cache} a place to make one; use either."
+        )
     load_torch()
 
     from megareward.audit.outside import audit_maps
@@ -71,6 +78,7 @@ def command(words: list[str]) -> int:
             episodes=args.episodes,
             seed=args.seed,
             cache=args.cache,
+            truth_from=args.truth,
             processes=args.processes,
             device=pick_device(args.device),
             warn=warn,
@@ -84,6 +92,7 @@ def command(words: list[str]) -> int:
             str(args.game),
             Plan(args.policy, args.episodes, args.frames, args.lags, args.seed),
             cache=args.cache or Path("runs") / "audit-truth",
+            truth_from=args.truth,
             processes=args.processes,
             device=pick_device(args.device),
             progress=Bar("steps branched"),

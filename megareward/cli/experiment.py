@@ -36,6 +36,9 @@ class ExperimentArgs:
     """Where the runs live while they are made."""
     results: Path = RESULTS
     """Where records and tables are kept."""
+    cache: Path | None = None
+    """Folder of the truth of games, where runs are audited: of each game it is found once, for all runs. Sets made by
+    `megareward truth` are used, too. [default: audit-truth beside the runs]"""
     yes: bool = False
     """Start many runs also where none is recorded yet."""
 
@@ -74,6 +77,7 @@ def command(words: list[str]) -> int:
         table_only=args.table,
         runs=args.runs,
         results=args.results,
+        cache=args.cache,
     )
     if failed:
         raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")

@@ -14,8 +14,9 @@ from megareward.training.run import pick_device
 Say = Callable[[str], None]
 
 
-def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) -> list[Cell]:
-    """Every finished run that has not been audited. Returns those whose weights are not here any more.
+def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print, cache: Path | None = None) -> list[Cell]:
+    """Every recorded run that has not been audited, as those of older records. Returns those whose weights are not here
+    any more.
 
     One after the other, game by game: the truth of a game is found once, with all cores.
     """
@@ -27,7 +28,7 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print) ->
             continue
         found = audit_run(
             runs / cell.name,
-            cache=runs / "audit-truth",
+            cache=cache or runs / "audit-truth",
             device=pick_device("auto"),
             warn=warn,
             progress=Bar("steps branched"),

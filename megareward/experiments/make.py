@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from megareward.errors import UsageError
 from megareward.experiments.plans import Cell, Device, Experiment, matching
@@ -22,6 +23,7 @@ def make_experiment(
     table_only: bool = False,
     runs: Path,
     results: Path,
+    cache: Path | None = None,
 ) -> list[Cell]:
     """Make every run that is not recorded yet, record it, write the table and print it. Returns the runs that failed.
 
@@ -31,6 +33,7 @@ def make_experiment(
     jobs: runs at a time, each a process of its own; 0 is one per core.
     table_only: make no run, only the table of what is recorded.
     runs, results: folders in which each experiment has one of its own, for runs and for records and tables.
+    cache: folder of the truth that audits find once for each game. If None, `audit-truth` beside the runs.
     """
     cells = experiment.cells(frames, seeds, device)
     chosen = list(matching(cells, only))
@@ -40,11 +43,13 @@ def make_experiment(
     results.mkdir(parents=True, exist_ok=True)
     failed = []
     if not table_only:
-        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, whole_games=experiment.whole_games)
+        audit = () if experiment.is_audit else None
+        asked: dict[str, Any] = {"whole_games": experiment.whole_games, "audit": audit, "truth": cache}
+        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, **asked)
         if experiment.is_audit:
             from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
 
-            for cell in audit_all(chosen, runs, results):
+            for cell in audit_all(chosen, runs, results, cache=cache):
                 print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
     if frames:
         experiment = replace(experiment, frames=frames, frames_of={})

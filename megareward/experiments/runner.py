@@ -75,6 +75,8 @@ class Job:
     whole_games: int = 0
     audit: tuple[str, ...] | None = None
     """Options of `megareward audit`; None: it is not audited."""
+    truth: Path | None = None
+    """Folder of the truth that audits find once for each game; None: beside the runs."""
     picture: tuple[str, ...] | None = None
     """Options of `megareward figure case-study`, whose picture is kept beside the record; None: none is drawn."""
     minutes: float | None = None
@@ -91,7 +93,8 @@ class Job:
 
     def absolute(self) -> "Job":
         """The same for a process that works elsewhere."""
-        return replace(self, runs=self.runs.absolute(), results=self.results.absolute())
+        truth = self.truth and self.truth.absolute()
+        return replace(self, runs=self.runs.absolute(), results=self.results.absolute(), truth=truth)
 
     @property
     def picture_path(self) -> Path:
@@ -107,11 +110,10 @@ class Job:
         return (self.audit is None or record.audit is not None) and (self.picture is None or has_picture)
 
 
-def run_all(
-    cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print, whole_games: int = 0
-) -> list[Cell]:
-    """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was."""
-    left = [Job(cell, runs, results, whole_games) for cell in cells if not is_done(results, cell)]
+def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print, **asked: Any) -> list[Cell]:
+    """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was. `asked`: what
+    else is to be done with each run, see `Job`."""
+    left = [Job(cell, runs, results, **asked) for cell in cells if not is_done(results, cell)]
     say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
     return [job.cell for job in do_all(left, len(left), partial(on_this_machine, at_a_time=jobs), say)]
 
@@ -223,7 +225,7 @@ def _make(job: Job, log: TextIO) -> str:
     if job.whole_games and not has_played(path, cell, job.whole_games):
         trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *device)
     if not trouble and job.audit is not None:
-        cache = ["--cache", str(job.runs / "audit-truth")]
+        cache = ["--cache", str(job.truth or job.runs / "audit-truth")]
         trouble = run_command(log, "audit", str(path), *device, *cache, *job.audit)
     if not trouble and job.picture is not None:
         out = ["--run", str(path), "--out", str(job.picture_path)]

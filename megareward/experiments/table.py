@@ -98,7 +98,7 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
     found = audits_of(cells, results)
     if experiment.tuned_on:
         first_seeds = {place: audits[0] for place, audits in found.items()}
-        return games_markdown(experiment, first_seeds, cells[0].config.frames)
+        return games_markdown(experiment, first_seeds)
     first, columns = next(iter(experiment.rows)), list(experiment.columns)
 
     def shown(of_seeds: list[dict[str, Any]], score: str) -> str:
@@ -135,7 +135,7 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
     return "\n".join([*lines, "", note, ""])
 
 
-def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str, Any]], frames: int) -> str:
+def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str, Any]]) -> str:
     """One table per score, one line per game: games that settings were chosen on, the others, the mean of each."""
     groups = {
         "tuned on": [name for name in experiment.columns if name in experiment.tuned_on],
@@ -143,7 +143,7 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
     }
     first, lines = next(iter(experiment.rows)), []
     for score, name in AUDITED.items():
-        heads = [*experiment.rows, *CONTROLS.values()]
+        heads = [*experiment.rows, *(f"*{words}*" for words in CONTROLS.values())]
         lines += [f"| {experiment.name}: {name} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
         for kind, games in groups.items():
             columns = [[found.get((row, game), {}) for game in games] for row in experiment.rows]
@@ -160,9 +160,10 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
             lines.append(f"| **mean, {kind}** | {' | '.join(texts)} |")
         lines.append("")
     note = (
-        f"{experiment.question} Control models after {frames:,} frames of random play, one seed, audited on random "
-        "play. In brackets, how far a row is on the way from its own untrained models to the most that can be seen. "
-        f"The controls shown are those of {first}. Means are over games, with 95% bootstrap intervals over them. "
+        f"{experiment.question} Control models after {frames_words(experiment)} of random play, one seed, audited on "
+        "random play. In brackets, how far a row is on the way from its own untrained models to the most that can be "
+        f"seen. In italics, the controls of {first}; untrained is there the mean of four mirror images. Means are over "
+        "games, with 95% bootstrap intervals over them. "
         f"`-`: no record, or fewer than {FEW} frames can tell. Every run is a file beside this table."
     )
     return "\n".join([*lines, note, ""])

@@ -7,7 +7,7 @@ import torch
 
 from megareward.control.flash import is_flash
 from megareward.control.latent import above_chance, advance, chain, clear, hold_still
-from megareward.control.models import ControlModels, chosen
+from megareward.control.models import Attention, ControlModels, chosen
 from megareward.control.observation import changed_cells
 from megareward.cuda.graphs import CapturedFunction
 from megareward.errors import UsageError
@@ -115,10 +115,22 @@ class ControlTracker:
         rows: Int[Tensor, "n"],
     ) -> Control:
         """One step of the environments `rows`, one group of them, after `prepare`."""
-        latent, grid, last, g_prev = self.latent, self.models.grid, self.last[rows], self.g[rows]
+        attention = self.models.attend(self.last[rows], actions, stack[:, -1], self._anchor)
+        return self.follow(attention, stack, first, rows)
+
+    @torch.no_grad()
+    def follow(
+        self,
+        attention: Attention,
+        stack: UInt8[Tensor, "n K px_h px_w"],
+        first: Bool[Tensor, "n"],
+        rows: Int[Tensor, "n"],
+    ) -> Control:
+        """The same step, given what the models attend to in it: all that is rules."""
+        (direct, relation), latent, grid = attention, self.latent, self.models.grid
+        last, g_prev = self.last[rows], self.g[rows]
         stack = stack[:, -last.shape[1] :]
         before, now = last[:, -1], stack[:, -1]
-        direct, relation = self.models.attend(last, actions, now, self._anchor)
         flash = is_flash(before, now, latent.flash) if latent.flash < 1 else None
         changed = changed_cells(before, now, grid)
         if latent.relation == "itself":

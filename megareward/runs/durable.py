@@ -2,14 +2,16 @@
 followed, so that a run from elsewhere cannot make us write into other files."""
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from megareward.errors import RunError, UsageError
+from megareward.waiting import waiting
 
 
 def no_links(path: str, flags: int) -> int:
@@ -40,6 +42,27 @@ def replacing(path: Path) -> Iterator[Path]:
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(path: Path, while_waiting: str) -> Iterator[None]:
+    """One process at a time makes this file; others wait until it is done, or gone, and look again. Where no lock is
+    to be had, as in a folder that cannot be written, nobody waits."""
+    lock, handle = path.with_name(f".{path.name}.lock"), None
+    with suppress(OSError):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        handle = no_links(str(lock), os.O_CREAT | os.O_WRONLY)
+    if handle is None:
+        yield
+        return
+    try:
+        with waiting(while_waiting), suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        if path.exists():  # whoever comes from now on finds it; those who wait get this lock and find it, too
+            lock.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:

@@ -24,9 +24,15 @@ MAPS = Experiment(
 ALL_MAPS = Experiment(
     name="all-maps",
     question="Whose control maps are true on games that nobody tuned on?",
-    rows={name: MAPS.rows[name] for name in ("default", "released", "paper")} | {"local relations": only_watch()},
+    rows={
+        "default": only_watch(),
+        "released": MAPS.rows["released"],
+        "paper": MAPS.rows["paper"],
+        "untrained": only_watch(control(passes=0)),
+    },
     columns={name: atari(name) for name in (*TUNED_ON, *NOT_TUNED_ON)},
-    frames=1_500_000,
+    frames=500_000,
+    frames_of={"untrained": 100_000},
     seeds=1,
     is_audit=True,
     tuned_on=TUNED_ON,

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from megareward.audit.controls import MIRRORS, controls, fresh, hidden, known, seen_maps, to_score
+from megareward.audit.controls import MIRRORS, controls, fresh, hidden, known, mirror_images, seen_maps
+from megareward.audit.learnt import learnt_maps
 from megareward.audit.outside import untrained
 from megareward.audit.record import Plan, find_truth
 from megareward.audit.scores import score
@@ -80,9 +81,11 @@ def test_what_can_be_seen_is_far_above_what_untrained_models_score(judged):
 def test_mirror_images_order_all_cells_the_other_way_round(tmp_path):
     truth, _ = find_truth(TrainConfig("mega", "mini-demon"), Plan(episodes=3, frames=40, lags=6), tmp_path)
     models = untrained(truth, CPU)
-    drawn, of_lambda, of_gamma, _ = (
-        score(truth, [to_score(fresh(models, models.config, signs), truth)], 0.99) for signs in MIRRORS
-    )
+    found = mirror_images(models, truth)
+    for signs, maps in zip(MIRRORS, found, strict=True):  # each is what its own model would say
+        for own, wanted in zip(maps, learnt_maps(fresh(models, models.config, signs), truth), strict=True):
+            assert all(torch.equal(value, vars(wanted)[name]) for name, value in vars(own).items())
+    drawn, of_lambda, of_gamma, _ = (score(truth, [own.to_score(truth.lags) for own in maps], 0.99) for maps in found)
     for mirrored, name in ((of_lambda, "direct_auroc"), (of_gamma, "relation_auroc")):
         assert abs(drawn[name].mean - 0.5) > 0.001  # one draw may be lucky
         assert drawn[name].mean + mirrored[name].mean == pytest.approx(1, abs=1e-3)  # but for rounding

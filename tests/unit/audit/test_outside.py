@@ -46,10 +46,10 @@ def test_maps_that_know_nothing_of_actions_are_scored_by_the_documented_command(
     assert "relation_auroc" not in mask["scores"]
     assert mask["controls"]["untrained"]["direct_auroc"]["mean"] == pytest.approx(0.5)
 
-    truth = load_truth(tmp_path / next(tmp_path.glob("*.safetensors")).name)
+    truth = load_truth(tmp_path / next(tmp_path.glob("*.safetensors.xz")).name)
     cells = {f"direct.{i}": episode.direct.numpy() for i, episode in enumerate(truth.episodes)}
     np.savez(tmp_path / "true.npz", **cells)
-    scores = score(truth, [read_maps(str(tmp_path / "true.npz"), truth)], 0.99)
+    scores = score(truth, read_maps(str(tmp_path / "true.npz"), truth), 0.99)
     assert scores["direct_auroc"].mean == 1
     assert set(scores) == {"direct_auroc"}
 

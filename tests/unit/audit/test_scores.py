@@ -7,7 +7,7 @@ import torch
 
 from megareward.audit.learnt import LearntMaps
 from megareward.audit.maps import Maps
-from megareward.audit.scores import as_dict, auroc, calibration, estimate, score, spearman
+from megareward.audit.scores import as_dict, auroc, calibration, compared, estimate, estimates, score, spearman
 from megareward.audit.truth import AuditedEpisode, Truth
 from megareward.control.latent import latent_control
 
@@ -101,7 +101,7 @@ def test_the_truth_scores_full_marks_against_itself_and_its_opposite_none():
             Maps(sign * e.direct.float(), sign * e.g(0.9), None, sign * e.influence.float(), sign * e.sources.float())
             for e, _ in cases
         ]
-        scores = score(truth, [maps], rho=0.9)
+        scores = score(truth, maps, rho=0.9)
         assert scores["direct_auroc"].mean == full
         assert scores["g_auroc"].mean in (full, None)  # None where every cell is controlled by something
         assert scores["g_spearman"].mean == pytest.approx(sign)
@@ -144,12 +144,12 @@ def test_over_movers_counts_what_was_handed_on_and_where_from():
     g = torch.zeros(5, HW)
     g[1, 0] = g[2, 1] = 1
     maps = LearntMaps(torch.full((5, HW), 1 / HW), relation, g, torch.zeros(5)).to_score(L)
-    scores = score(truth, [[maps]], rho=0.99)
+    scores = score(truth, [maps], rho=0.99)
     assert (scores["movers_auroc"].mean, scores["movers_auroc"].frames) == (1.0, 2)
     assert scores["relation_auroc"].mean == 1.0
     uniform = LearntMaps(maps.direct, torch.full((5, HW, HW), 1 / HW), g, torch.zeros(5)).to_score(L)
-    scores = score(truth, [[uniform]], rho=0.99)
+    scores = score(truth, [uniform], rho=0.99)
     assert (scores["movers_auroc"].mean, scores["relation_auroc"].mean) == (0.5, 0.5)
     assert scores["kept_movers_auroc"].mean != 0.5  # what a cell kept is not what it was handed
-    both = score(truth, [[maps], [uniform]], rho=0.99)
+    both = estimates([compared(truth, [own], rho=0.99) for own in (maps, uniform)])
     assert both["movers_auroc"].mean == 0.75

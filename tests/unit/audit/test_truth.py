@@ -1,6 +1,7 @@
 """The file of the truth, and the episodes in it."""
 
 import dataclasses
+import lzma
 import math
 
 import pytest
@@ -38,6 +39,18 @@ def test_what_is_saved_is_what_is_loaded(tmp_path):
         for name, value in vars(mine).items():
             assert torch.equal(value, getattr(yours, name))
     assert [path.name for path in (tmp_path / "here").iterdir()] == ["truth.safetensors"]
+
+
+def test_a_file_is_small_and_one_from_before_it_was_compressed_is_still_read(tmp_path):
+    frames = torch.zeros(101, 84, 84, dtype=torch.uint8)
+    frames[torch.arange(101), torch.arange(101) % 84, 7] = 200  # something moves
+    episode = AuditedEpisode(frames, torch.zeros(100).long(), torch.zeros(101, 5, 6, dtype=torch.uint8))
+    path = tmp_path / "truth.safetensors.xz"
+    save_truth(Truth({"grid": [2, 3], "lags": 5}, ("up", "down"), [episode]), path)
+    assert path.stat().st_size < frames.numel() / 100
+    older = tmp_path / "truth.safetensors"
+    older.write_bytes(lzma.decompress(path.read_bytes()))
+    assert torch.equal(load_truth(older).episodes[0].frames, frames)
 
 
 def test_a_damaged_or_missing_file_is_named(tmp_path):

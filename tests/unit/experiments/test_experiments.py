@@ -11,6 +11,7 @@ from threading import Event, Timer
 
 import pytest
 
+from megareward.audit.record import Plan, question
 from megareward.audit.run_audit import audit_run
 from megareward.cli import main
 from megareward.experiments import audits, make, paper_plans, runner, table
@@ -168,6 +169,18 @@ def test_audits_are_kept_in_the_records_and_tabulated(tmp_path, monkeypatch):
     assert f"| direct, AUROC | default | {record.audit['scores']['direct_auroc']['mean']:.3f} [" in text
 
 
+def test_runs_that_are_made_at_once_share_the_truth_of_their_game(tmp_path):
+    cells, runs, results = [tiny(row, "mega", 0) for row in ("one", "other")], tmp_path / "runs", tmp_path / "results"
+    short = ("--lags", "4", "--frames", "12", "--episodes", "2")
+    assert runner.run_all(cells, runs, results, 2, str, audit=short, truth=tmp_path / "truth") == []
+    [kept] = (tmp_path / "truth").iterdir()
+    found = [Record.read(runner.record_path(results, cell)).audit for cell in cells]
+    assert [Path(runs / cell.name / audit["truth"]).resolve() for cell, audit in zip(cells, found, strict=True)] == [
+        kept.resolve()
+    ] * 2
+    assert found[0]["scores"] == found[1]["scores"]  # the same run twice, on the same truth
+
+
 def test_audits_of_several_seeds_are_averaged_and_places_with_fewer_say_so(monkeypatch):
     def audit(mean, low=0.0):
         one = {"direct_auroc": {"mean": mean, "low": low, "high": 1.0, "frames": 9}}
@@ -188,11 +201,20 @@ def test_the_table_of_all_games_has_those_of_the_paper_and_keeps_those_tuned_on_
     games = set(ALL_MAPS.columns)
     assert games > set(PAPER_GAMES) | {"montezuma_revenge", "pitfall", "freeway", "space_invaders", "assault", "boxing"}
     assert set(ALL_MAPS.tuned_on) == {"pong", "breakout", "demon_attack", "freeway", "seaquest"}
-    assert set(ALL_MAPS.rows) == {"default", "released", "paper", "local relations"}
-    made = {(cell.row, cell.column): cell.config for cell in ALL_MAPS.cells()}
-    for cell in MAPS.cells():
-        if cell.row in ALL_MAPS.rows:  # the same runs, so that the two tables agree
-            assert made[cell.row, cell.column] == cell.config
+    assert set(ALL_MAPS.rows) == {"default", "released", "paper", "untrained"}
+
+
+def test_the_maps_of_all_games_are_those_of_the_present_default_and_are_audited_on_one_truth_a_game():
+    made = {cell.row: cell.config for cell in ALL_MAPS.cells() if cell.column == "asterix"}
+    present = with_preset(TrainConfig("mega", "asterix"), "many")
+    default = made["default"].control
+    assert default == replace(present.control, background_frames=made["default"].frames)
+    untrained = made["untrained"]
+    assert untrained.control == replace(default, passes=0, background_frames=untrained.frames)
+    assert all(config.warmup_iterations >= config.iterations for config in made.values())  # PPO never begins
+    plan = Plan()
+    asked = [question(config, plan, {}) for config in (*made.values(), TrainConfig("mega", "asterix"))]
+    assert asked == asked[:1] * 5  # the last is that of `megareward truth`
 
 
 def test_the_table_of_all_games_has_means_of_both_kinds_and_how_far_each_is_from_its_untrained_models():
@@ -212,7 +234,7 @@ def test_the_table_of_all_games_has_means_of_both_kinds_and_how_far_each_is_from
         ("default", "assault"): audit(0.1, 0.6, frames=2),
         ("paper", "asterix"): audit(0.7, 0.4),
     }
-    lines = games_markdown(ALL_MAPS, found, 1000).splitlines()
+    lines = games_markdown(ALL_MAPS, found).splitlines()
     assert "| pong | 0.900 (80%) | - | - | - | 0.500 | 0.500 | 0.500 | 1.000 |" in lines
     assert "| asterix | 0.800 (50%) | - | 0.700 (50%) | - | 0.600 | 0.500 | 0.500 | 1.000 |" in lines
     assert "| assault | - | - | - | - | 0.600 | 0.500 | 0.500 | 1.000 |" in lines  # two frames say nothing
