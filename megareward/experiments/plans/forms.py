@@ -89,7 +89,9 @@ GROWTH = {
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
     "Eq. 11 added up": form("difference"),
     "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
+    "moved": WHAT_MOVES,
 }
 """Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
 of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
-two; and of relations to which every changed pixel adds alike."""
+two; of relations to which every changed pixel adds alike; and a reward not for the growth but for the control of what
+moves."""
