@@ -40,7 +40,9 @@ def test_a_table_is_that_of_its_records(name):
     assert (RECORDS / name / "table.md").read_text() == markdown(experiment, experiment.cells(), RECORDS / name)
 
 
-@pytest.mark.parametrize("name", ["mini-games", "forms", "atari", "death", "death-atari", "atari-relations"])
+@pytest.mark.parametrize(
+    "name", ["mini-games", "forms", "atari", "death", "sight", "ladder", "death-atari", "atari-relations"]
+)
 def test_a_table_on_a_page_is_the_recorded_one(name):
     """A page may add rows, such as published scores; rows without a single run are left out there."""
     shown = [table for page in PAGES for table in tables(page) if table[0].startswith(f"| {name} |")]
