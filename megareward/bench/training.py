@@ -202,11 +202,10 @@ def measure_growth(
 
 
 def measure_methods(configs: Sequence[TrainConfig], device: torch.device, seconds: float) -> Iterator[TrainSpeed]:
-    """One method after the other on the same emulators, which take longer to build than a method to measure.
-
-    They are those of the first config: whether they paint out the score makes no difference to the speed.
-    """
-    with closing(make_game(configs[0], configs[0].n_envs, device, in_groups=True)) as env:
+    """One method after the other on the same emulators, which take longer to build than a method to measure. They paint
+    out the score, for all methods alike."""
+    hidden = replace(configs[0], show_score="no")
+    with closing(make_game(hidden, hidden.n_envs, device, in_groups=True)) as env:
         for config in configs:
             yield measure_training(config, device, seconds, env=env)
             gc.collect()  # its networks and graphs, before the next method's memory is counted
