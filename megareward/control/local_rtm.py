@@ -134,12 +134,12 @@ class LocalRTM(nn.Module):
         `scale` is the range of the observation from black to white."""
         grid, change, noise = self.grid, now - stack[:, -1], NOISE * scale
         itself = torch.eye(grid.n_cells, device=now.device)
-        fits = self.fits(stack, actions, change, changed, noise)  # (N, from, px_h, px_w)
         if self.config.local_credit == "even":
+            fits = self.fits(stack, actions, change, changed, torch.ones_like(empty), noise)
             shares = grid.to_cells(fits.softmax(1) * changed[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
             n_changed = shares.sum(-1, keepdim=True)
             return torch.where(n_changed > 0, shares / n_changed.clamp(min=1), itself)
-        fits = torch.where(empty[:, :, None, None], LOWEST, fits)
+        fits = self.fits(stack, actions, change, changed, ~empty, noise)  # (N, from, px_h, px_w)
         blank = -(change / noise).square() / 2
         explained = (fits.amax(1) - blank).clamp(min=0) * changed  # (N, px_h, px_w) in nats
         shares = grid.to_cells(fits.softmax(1) * explained[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
@@ -151,19 +151,23 @@ class LocalRTM(nn.Module):
         actions: Int[Tensor, "N"],
         change: Float[Tensor, "N px_h px_w"],
         changed: Bool[Tensor, "N px_h px_w"],
+        asked: Bool[Tensor, "N HW"],
         noise: Float[Tensor, ""] | float,
     ) -> Float[Tensor, "N HW px_h px_w"]:
-        """The log-likelihood of every pixel's change according to each source; `LOWEST` where it has drawn nothing."""
+        """The log-likelihood of every pixel's change according to each source; `LOWEST` beyond its reach, and of
+        sources that are not asked."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         windows = self.windows(stack).transpose(1, 2)  # (N, HW, K, side_h, side_w)
         if stack.is_cuda:  # all of them, so that the host need not wait
             drawn = self.draw(windows.flatten(0, 1), actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
         else:  # those whose drawings will be looked at
-            drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), self.near(changed).nonzero().unbind(1)
+            looked_at = (self.near(changed) > 0) & asked
+            drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), looked_at.nonzero().unbind(1)
             if len(n):  # of nothing at all PyTorch would make no blocks
                 drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
         fits = -((drawn - self.windows(change)) / noise).square() / 2  # (N, from, side_h, side_w)
+        fits = torch.where(asked[:, :, None, None], fits, LOWEST)
         screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
         for cell in range(HW):  # where on the screen each has drawn
             y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
