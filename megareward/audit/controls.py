@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from megareward.audit.learnt import LearntMaps, attended, followed, learnt_maps
+from megareward.audit.learnt import LearntMaps, attended, followed
 from megareward.audit.maps import Maps
 from megareward.audit.scores import COMPARISONS, Estimate, Scores, compared, estimates, score
 from megareward.audit.truth import Truth
@@ -49,7 +49,8 @@ def controls(
     all (`as_seen`); `in_place` brings their maps where the truth is, if it is elsewhere (`camera.Film`)."""
     config, seen, rho = models.config, seen or truth, models.config.latent.rho
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
-    uniform = learnt_maps(fresh(models, counts_all, (0.0, 0.0), seed), seen)
+    alike = fresh(models, counts_all, (0.0, 0.0), seed)
+    uniform = followed(alike, [even(own) for own in attended(alike, seen)], seen)
 
     def to_score(maps: list[LearntMaps]) -> list[Maps]:
         return in_place([own.to_score(truth.lags) for own in maps])
@@ -84,8 +85,7 @@ def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, floa
     own.normaliser.copy_from(models.normaliser)
     own.background.copy_from(models.background)
     with torch.no_grad():
-        *_, scores = own.adm.lambda_.parameters()  # the layer whose outputs they are
-        scores.mul_(signs[0])
+        own.adm.last.weight.mul_(signs[0])
         if isinstance(own.rtm, LocalRTM):  # there are no scores: it is drawings that compete
             for weight in own.rtm.leave.parameters():
                 weight.mul_(signs[1])
@@ -93,6 +93,11 @@ def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, floa
             *_, scores = own.rtm.gamma.parameters()
             scores.mul_(signs[1])
     return own
+
+
+def even(attention: Attention) -> Attention:
+    """Direct control of all cells alike. (Scores of 0 give that by themselves; cells that tell nothing give none.)"""
+    return attention._replace(direct=torch.full_like(attention.direct, 1 / attention.direct.shape[-1]))
 
 
 def change_maps(truth: Truth) -> list[Maps]:

@@ -77,6 +77,8 @@ class Subject(NamedTuple):
 
     episode: AuditedEpisode
     movers: Bool[Tensor, "T_plus_1 HW"]
+    shows: Bool[Tensor, "T_plus_1 HW"]
+    """Cells that show anything but background."""
     rho: float
 
     @property
@@ -87,6 +89,11 @@ class Subject(NamedTuple):
 
 def of_direct(own: Maps, about: Subject) -> Tensor | None:
     return None if own.direct is None else auroc(own.direct, about.episode.direct)
+
+
+def of_shown_direct(own: Maps, about: Subject) -> Tensor | None:
+    """Of all that is to be seen, what does the last action control? Where the body tends to be does not help here."""
+    return None if own.direct is None else auroc(own.direct, about.episode.direct, about.shows)
 
 
 def of_g(own: Maps, about: Subject) -> Tensor | None:
@@ -130,6 +137,7 @@ def of_relation(own: Maps, about: Subject) -> Tensor | None:
 
 COMPARISONS: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
     "direct_auroc": of_direct,
+    "shown_direct_auroc": of_shown_direct,
     "g_auroc": of_g,
     "g_spearman": of_ranks,
     "movers_auroc": of_movers,
@@ -150,7 +158,7 @@ Numbers = dict[str, list[Shaped[Tensor, "_ ..."]]]
 
 def compared(truth: Truth, maps: Sequence[Maps], rho: float) -> Numbers:
     """Compare the maps of each episode, of every frame but the first, which shows nothing yet."""
-    subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), strict=True)]
+    subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), truth.visible(), strict=True)]
     found: Numbers = {}
     for name, compare in (COMPARISONS | BY_LAG).items():
         numbers = [compare(own, subject) for own, subject in zip(maps, subjects, strict=True)]

@@ -7,6 +7,7 @@ FEW = 30
 """Fewer frames than these say little; a table of games does not count the score then."""
 SHOWN = {
     "direct_auroc": "direct control, AUROC",
+    "shown_direct_auroc": "direct control among what is shown, AUROC",
     "g_auroc": "g, AUROC",
     "g_spearman": "g, rank correlation",
     "movers_auroc": "movers, AUROC of what was handed on",

@@ -2,8 +2,12 @@
 
 ADM guesses the last action from two frames. It may look at a few cells only, and the cells worth looking at are the
 ones that the action controls.
+
+Attention has to choose, though: of a body that lies on several cells it needs one. With `direct` information every cell
+is asked on its own, and counts by what it tells of the action.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -21,7 +25,7 @@ class AdmOutput(NamedTuple):
     cell_logits: Float[Tensor, "N HW A"]
     """e_t of Eq. 1: what each cell says about the action."""
     direct: Float[Tensor, "N HW"]
-    """alpha(s_t, a_{t-1}) of Eq. 3: direct control; sums to 1 over the cells."""
+    """alpha(s_t, a_{t-1}) of Eq. 3: direct control; sums to 1 over the cells (information: to 1 at most)."""
     logits: Float[Tensor, "N A"]
     """The argument of the softmax in Eq. 4."""
 
@@ -62,20 +66,59 @@ class Lambda(CellNetwork):
         super().__init__(grid, config, c_in=1, n_out=1, bias=False)  # attention ignores a constant in all scores
 
 
+READABLE = 0.1
+"""What all cells together must tell of the action for direct control to sum to 1, as a share of log A, which is all
+that there is to tell where every action is as likely. Where they tell less, as in a frozen game, less is controlled."""
+USUAL_RATE = 0.01
+"""How fast `usual` follows, per gradient step."""
+
+
 class ADM(nn.Module):
+    usual: Tensor
+
     def __init__(self, grid: Grid, config: AdmConfig, n_actions: int) -> None:
         super().__init__()
         self.config = config
-        self.theta, self.lambda_ = Theta(grid, config, n_actions), Lambda(grid, config)
+        self.theta = Theta(grid, config, n_actions)
+        self.lambda_ = Lambda(grid, config) if config.direct == "attention" else None
+        if self.lambda_ is None:
+            self.register_buffer("usual", torch.full((grid.n_cells, n_actions), 1 / n_actions))
+            """(HW, A): the mean of each cell's guesses so far."""
 
-    def attend(self, now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
-        """Eq. 2-3: direct control. It depends on the new frame alone."""
+    @property
+    def last(self) -> nn.Linear:
+        """The layer that direct control is made of: its outputs are Lambda's scores or Theta's guesses."""
+        layer = (self.lambda_ or self.theta).head[-1]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+    def attend(self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
+        """Direct control, from the cells of two consecutive frames. Eq. 2-3 need the new one alone."""
+        if self.lambda_ is None:
+            return self.information(self.theta(change_and_now(before, now)))
         return ATTENTIONS[self.config.attention](self.lambda_(now).squeeze(-1))
+
+    def information(self, cell_logits: Float[Tensor, "N HW A"]) -> Float[Tensor, "N HW"]:
+        """How much each cell tells of the action, in shares of what all of them tell.
+
+        A cell's guess p is compared with its usual one: KL(p | usual) is what this very sight tells, and its mean is
+        the mutual information of the action and what the cell shows. Without `usual` a cell that shows nothing, and
+        guesses a little unevenly, would count as one that tells something.
+        """
+        log_p = cell_logits.log_softmax(-1)
+        told = (log_p.exp() * (log_p - self.usual.log())).sum(-1)  # (N, HW) in nats
+        return told / told.sum(-1, keepdim=True).clamp(min=READABLE * math.log(max(cell_logits.shape[-1], 2)))
 
     def forward(self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]) -> AdmOutput:
         """Eq. 1-4, from the cells of two consecutive frames."""
-        cell_logits = self.theta(torch.stack([now - before, now], -1).flatten(2))  # (N, HW, A)
-        direct = self.attend(now)  # (N, HW)
+        cell_logits = self.theta(change_and_now(before, now))  # (N, HW, A)
+        if self.lambda_ is not None:
+            direct = self.attend(before, now)  # (N, HW)
+        else:
+            with torch.no_grad():
+                if self.training:
+                    self.usual.lerp_(cell_logits.softmax(-1).mean(0), USUAL_RATE)
+                direct = self.information(cell_logits)
         return AdmOutput(cell_logits, direct, torch.einsum("ni,nia->na", direct, cell_logits))
 
     def losses(
@@ -88,15 +131,24 @@ class ADM(nn.Module):
         acted (the ball it runs after) is as good a clue as the cell that shows what the action did.
         """
         prior = torch.zeros_like(output.logits) if log_policy is None else log_policy
-        losses = {"action": F.cross_entropy(output.logits + prior, actions)}
+        losses = {}
+        if self.lambda_ is not None:
+            losses["action"] = F.cross_entropy(output.logits + prior, actions)
         if self.config.cell_loss:
             n_cells = output.direct.shape[1]
             of_cells = (output.cell_logits + prior[:, None]).flatten(0, 1)
             mean_of_cells = F.cross_entropy(of_cells, actions.repeat_interleave(n_cells))
             losses["cell"] = self.config.cell_loss * n_cells * mean_of_cells
-        if self.config.entropy_loss:
+        if self.config.entropy_loss and self.lambda_ is not None:
             losses["entropy"] = -self.config.entropy_loss * entropy(output.direct).mean()
         return losses
+
+
+def change_and_now(
+    before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]
+) -> Float[Tensor, "N HW n_in"]:
+    """[s_t - s_{t-1}; s_t] of every cell, as Theta takes it."""
+    return torch.stack([now - before, now], -1).flatten(2)
 
 
 def entropy(p: Float[Tensor, "*B n"]) -> Float[Tensor, "*B"]:

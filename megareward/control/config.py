@@ -26,6 +26,10 @@ class AdmConfig:
 
     attention: Attention = "softmax"
     """How scores become a map. Paper: sparsemax. Released code: softmax."""
+    direct: Literal["attention", "information"] = "attention"
+    """What direct control is. attention: Eq. 2-4, where the model looks to guess the action (paper). information: how
+    much each cell, on its own, tells of the action, as a share of what all of them tell; there is no Lambda then, and
+    of the losses only `cell_loss`."""
     channels: int = 8
     """Features of the first convolution; each further one doubles them. Not in the paper; the released code's."""
     features: int = 64
@@ -49,6 +53,8 @@ class AdmConfig:
         _require(min(self.channels, self.features, self.hidden) >= 1, "A layer size of ADM", self, "use at least 1")
         for name in ("cell_loss", "entropy_loss"):
             _require(getattr(self, name) >= 0, f"adm.{name}", getattr(self, name), "use 0 (without) or more")
+        learns = self.direct == "attention" or self.cell_loss > 0
+        _require(learns, "adm.cell_loss", self.cell_loss, "with adm.direct information it is all that teaches: use 1")
 
 
 @dataclass(frozen=True)
@@ -258,7 +264,13 @@ def paper(config: ControlConfig) -> ControlConfig:
         H=4,
         W=4,
         adm=replace(
-            config.adm, attention="sparsemax", place=False, cell_loss=1.0, entropy_loss=0.001, policy_prior=False
+            config.adm,
+            direct="attention",
+            attention="sparsemax",
+            place=False,
+            cell_loss=1.0,
+            entropy_loss=0.001,
+            policy_prior=False,
         ),
         rtm=replace(
             config.rtm,
@@ -297,7 +309,15 @@ def released(config: ControlConfig) -> ControlConfig:
         config,
         H=4,
         W=4,
-        adm=replace(config.adm, attention="softmax", place=True, cell_loss=0.0, entropy_loss=0.0, policy_prior=False),
+        adm=replace(
+            config.adm,
+            direct="attention",
+            attention="softmax",
+            place=True,
+            cell_loss=0.0,
+            entropy_loss=0.0,
+            policy_prior=False,
+        ),
         rtm=replace(
             config.rtm,
             model="pairs",

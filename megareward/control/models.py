@@ -78,14 +78,19 @@ class ControlModels:
     ) -> Attention:
         """Eq. 3 and Eq. 8 for one real transition of every environment, with the learnt statistics of BatchNorm."""
         self.refresh()
-        cells = self.see(now[:, None])
-        return Attention(self._direct(cells), self._relation(stack, actions, now, anchor))
+        return Attention(self._direct(stack[:, -1:], now[:, None]), self._relation(stack, actions, now, anchor))
 
-    def _direct(self, cells: Float[Tensor, "N HW n_in"]) -> Float[Tensor, "N HW"]:
+    def _direct(
+        self, before: UInt8[Tensor, "N 1 px_h px_w"], now: UInt8[Tensor, "N 1 px_h px_w"]
+    ) -> Float[Tensor, "N HW"]:
+        if self.adm.lambda_ is None:  # differences of frames are taken before anything is rounded
+            cells = self.see_exactly(before), self.see_exactly(now)
+        else:
+            cells = (seen := self.see(now)), seen  # Eq. 2-3 look at the new frame alone
         if self._folded is not None:
-            return self._folded[0](cells)
+            return self._folded[0](*cells)
         with self.autocast():
-            return self.adm.attend(cells)
+            return self.adm.attend(*cells)
 
     def _relation(
         self,

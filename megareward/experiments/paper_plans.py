@@ -13,6 +13,7 @@ from megareward.envs.mini import MINI_GAMES
 from megareward.experiments.plans import (
     ALL_ALIKE,
     AS_PRINTED,
+    BY_INFORMATION,
     EXPERIMENTS,
     PAPER_GAMES,
     RANDOM_FRAMES,
@@ -176,7 +177,12 @@ GRID = {
 
 # Failure cases -------------------------------------------------------------------------------------------------------
 
-FAILURE_ROWS = {"random": method("random"), "mega": method("mega"), "as printed": AS_PRINTED}
+FAILURE_ROWS = {
+    "random": method("random"),
+    "mega": method("mega"),
+    "information": both(method("mega"), BY_INFORMATION),
+    "as printed": AS_PRINTED,
+}
 
 
 def with_cells(side: int) -> Change:
@@ -218,7 +224,11 @@ def with_camera(name: str) -> dict[str, Change]:
 FAILURE_MAPS = Experiment(
     name="failure-maps",
     question="Which failure case makes control maps wrong?",
-    rows={"all pixels alike": both(ALL_ALIKE, only_watch())},
+    rows={
+        "all pixels alike": both(ALL_ALIKE, only_watch()),
+        "default": only_watch(),
+        "information": only_watch(BY_INFORMATION),
+    },
     columns=failures(game) | with_camera("mini-pong") | with_camera("mini-breakout"),
     frames=50_000,
     seeds=3,

@@ -14,6 +14,7 @@ from megareward.statistics.bootstrap import interval
 
 AUDITED = {
     "direct_auroc": "direct, AUROC",
+    "shown_direct_auroc": "direct among what is shown, AUROC",
     "g_auroc": "g, AUROC",
     "g_spearman": "g, rank correlation",
     "movers_auroc": "movers, AUROC",

@@ -285,12 +285,20 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
     return bears
 
 
+BEFORE_A_CHOICE: dict[str, dict[str, Any]] = {
+    "adm": {"direct": "attention"},
+    "rtm": {"model": "pairs", "local_credit": "even"},
+    "latent": {"combine": "sum"},
+}
+"""What was done where a setting of the control models is younger than the run."""
+
+
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
-    choice, RTM was of pairs, control added up, and all pixels spoke alike."""
+    choice, direct control was attention, RTM was of pairs, control added up, and all pixels spoke alike."""
     control = config.get("control")
     if isinstance(control, dict):
-        for name, was in (("rtm", {"model": "pairs", "local_credit": "even"}), ("latent", {"combine": "sum"})):
+        for name, was in BEFORE_A_CHOICE.items():
             if isinstance(control.get(name), dict):
                 control = control | {name: was | control[name]}
         config = config | {"control": control}

@@ -4,6 +4,7 @@ Only the parameters are taken from the models under test. A cell is (frames, row
 """
 
 import itertools
+import math
 from collections.abc import Callable
 
 import torch
@@ -81,22 +82,49 @@ def one_hot(index: int, n: int) -> Tensor:
     return torch.tensor([1.0 if i == index else 0.0 for i in range(n)], dtype=torch.float64)
 
 
+def cell_network(net: CellNetwork, grid: Grid, cells: Vectors, training: bool) -> Vectors:
+    """Every cell (n, h, w) on its own."""
+    codes = through(cells, net.encoder.layers, training)
+    if net.place is not None:
+        codes = {
+            (n, h, w): code * net.place(one_hot(h * grid.W + w, grid.H * grid.W)) for (n, h, w), code in codes.items()
+        }
+    return through(codes, net.head, training)
+
+
+def guesses(model: ADM, grid: Grid, before: Tensor, now: Tensor, training: bool) -> Vectors:
+    """Eq. 1. `before`, `now` (N, H, W, rows, columns)."""
+    places = itertools.product(range(len(now)), range(grid.H), range(grid.W))
+    both = {p: torch.stack([now[p] - before[p], now[p]]) for p in places}
+    return cell_network(model.theta, grid, both, training)
+
+
+@torch.no_grad()
+def information(model: ADM, grid: Grid, before: Tensor, now: Tensor, training: bool) -> dict[str, Tensor]:
+    """Direct control by what each cell tells of the action, and the usual guess of each cell after a gradient step."""
+    e, (n_cells, n_actions) = guesses(model, grid, before, now, training), model.usual.shape
+    p = {place: softmax(list(logits)) for place, logits in e.items()}
+    usual = [[float(share) for share in row] for row in model.usual]
+    direct = torch.zeros(len(now), n_cells, dtype=torch.float64)
+    for i, (h, w) in enumerate(itertools.product(range(grid.H), range(grid.W))):
+        for a in range(n_actions):
+            if training:
+                mean = sum(float(p[n, h, w][a]) for n in range(len(now))) / len(now)
+                usual[i][a] += 0.01 * (mean - usual[i][a])
+            for n in range(len(now)):
+                share = float(p[n, h, w][a])
+                direct[n, i] += share * (math.log(share) - math.log(usual[i][a]))
+    for n in range(len(now)):
+        direct[n] /= max(float(direct[n].sum()), 0.1 * math.log(n_actions))
+    return {"direct": direct, "usual": torch.tensor(usual, dtype=torch.float64)}
+
+
 def adm(model: ADM, grid: Grid, before: Tensor, now: Tensor, actions: list[int], training: bool) -> dict[str, Tensor]:
     """Eq. 1-4 with its losses. `before`, `now` (N, H, W, rows, columns)."""
     N = len(actions)
     places = list(itertools.product(range(N), range(grid.H), range(grid.W)))
-
-    def network(net: CellNetwork, cells: Vectors) -> Vectors:
-        codes = through(cells, net.encoder.layers, training)
-        if net.place is not None:
-            codes = {
-                (n, h, w): code * net.place(one_hot(h * grid.W + w, grid.H * grid.W))
-                for (n, h, w), code in codes.items()
-            }
-        return through(codes, net.head, training)
-
-    e = network(model.theta, {p: torch.stack([now[p] - before[p], now[p]]) for p in places})  # Eq. 1
-    score = network(model.lambda_, {p: now[p][None] for p in places})  # Eq. 2
+    e = guesses(model, grid, before, now, training)  # Eq. 1
+    score = cell_network(model.lambda_, grid, {p: now[p][None] for p in places}, training)  # Eq. 2
     logits, direct = [], []
     action_loss = torch.zeros((), dtype=torch.float64)
     cell_loss, entropy_loss = torch.zeros_like(action_loss), torch.zeros_like(action_loss)

@@ -78,6 +78,36 @@ def test_adm_equals_equations_1_to_4_as_loops(grid, attention, place, training):
     assert_same_gradients(gradients(model, loss), gradients(model, expected["loss"]))
 
 
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("loudness", [0.05, 30.0], ids=["told little", "told much"])
+@pytest.mark.parametrize("grid", GRIDS, ids=ids)
+def test_information_as_loops(grid, loudness, training):
+    """Guesses that tell less than a tenth of all there is to tell share out less than all of direct control."""
+    torch.manual_seed(1)
+    config = AdmConfig(direct="information", channels=3, features=9, hidden=10, cell_loss=0.7)
+    model = prepared(ADM(grid, config, A), training)
+    model.theta.head[-1].weight.data *= loudness
+    model.usual.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(5))
+    if loudness < 1:  # a usual guess that is far from the present one tells much, too
+        model.usual.fill_(1.0)
+    model.usual /= model.usual.sum(-1, keepdim=True)
+    before, now, actions = cells(grid, seed=2), cells(grid, seed=3), [4, 0, 2, 6, 0]
+
+    expected = paper_loops.information(model, grid, before, now, training)
+    output = model(rows(before), rows(now))
+    losses = model.losses(output, torch.tensor(actions))
+
+    torch.testing.assert_close(output.direct, expected["direct"], **TOLERANCE)
+    torch.testing.assert_close(model.usual, expected["usual"], **TOLERANCE)
+    assert (output.direct >= -1e-12).all()
+    assert ((output.direct.sum(-1) - 1).abs() < 1e-9).all() == (loudness > 1)
+    assert losses.keys() == {"cell"}
+    of_cells = -output.cell_logits.log_softmax(-1)[torch.arange(N), :, actions]
+    torch.testing.assert_close(losses["cell"], 0.7 * of_cells.sum(1).mean(), **TOLERANCE)
+    if not training:
+        torch.testing.assert_close(model.attend(rows(before), rows(now)), output.direct, **TOLERANCE)
+
+
 def small_rtm(grid: Grid, training: bool, **options: object) -> RTM:
     torch.manual_seed(4)
     options = {"loss": "blend", "source_loss": 0.0, "gamma_sees_target": False} | options

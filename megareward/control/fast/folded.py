@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from megareward.control.adm import ADM
+from megareward.control.adm import ADM, CellNetwork, change_and_now
 from megareward.control.layers import LEAK, Convolution, Encoder, NormLeaky, full_precision, padded
 from megareward.control.pairs import all_pairs, pair_product
 from megareward.control.rtm import RTM
@@ -68,38 +68,56 @@ class FoldedEncoder:
         return x
 
 
+class FoldedCells:
+    """A `CellNetwork`. All tensors stay in place, for a CUDA graph reads them."""
+
+    def __init__(self, network: CellNetwork, dtype: torch.dtype) -> None:
+        self.network = network
+        self.encoder = FoldedEncoder(network.encoder, dtype)
+        self.hidden = FoldedLayer(network.head[0], network.head[1], dtype)
+        # Codes and last weights, as wide as the rows they meet; what pads them stays zero.
+        width, n_hidden = self.hidden.weight.shape
+        like, last = self.hidden.bias, network.head[2]
+        assert isinstance(last, nn.Linear)
+        self.last = last
+        self.places = None if network.place is None else like.new_zeros(network.place.in_features, width)
+        self.out = like.new_zeros(n_hidden, last.out_features)
+
+    def refresh(self) -> None:
+        self.encoder.refresh()
+        self.hidden.refresh()
+        place = self.network.place
+        if place is not None and self.places is not None:
+            self.places[:, : place.out_features] = place.weight.T + place.bias
+        self.out[: self.last.in_features] = self.last.weight.T
+
+    def __call__(self, cells: Float[Tensor, "N HW n_in"]) -> Float[Tensor, "N HW n_out"]:
+        N, HW, _ = cells.shape
+        code = self.encoder(cells)
+        if self.places is not None:
+            code = (code.reshape(N, HW, -1) * self.places).flatten(0, 1)
+        found = full_precision(self.hidden(code) @ self.out).reshape(N, HW, -1)
+        return found if self.last.bias is None else found + self.last.bias
+
+
 class FoldedDirect:
-    """`ADM.attend`, after `refresh`. All tensors stay in place, for a CUDA graph reads them."""
+    """`ADM.attend`, after `refresh`."""
 
     def __init__(self, adm: ADM, dtype: torch.dtype) -> None:
-        self.adm, lambda_ = adm, adm.lambda_
-        self.encoder = FoldedEncoder(lambda_.encoder, dtype)
-        self.hidden = FoldedLayer(lambda_.head[0], lambda_.head[1], dtype)
-        # Codes and last weights, as wide as the rows they meet; what pads them stays zero.
-        width, n_out = self.hidden.weight.shape
-        like = self.hidden.bias
-        self.places = None if lambda_.place is None else like.new_zeros(lambda_.place.in_features, width)
-        self.out = like.new_zeros(n_out)
+        self.adm, self.network = adm, FoldedCells(adm.lambda_ or adm.theta, dtype)
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Take over the weights and statistics as they are now."""
-        self.encoder.refresh()
-        self.hidden.refresh()
-        place, layer = self.adm.lambda_.place, self.adm.lambda_.head[2]
-        if place is not None and self.places is not None:
-            self.places[:, : place.out_features] = place.weight.T + place.bias
-        assert isinstance(layer, nn.Linear)
-        self.out[: layer.in_features] = layer.weight[0]
+        self.network.refresh()
 
-    def __call__(self, now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
-        """Eq. 2-3."""
-        N, HW, _ = now.shape
-        code = self.encoder(now)
-        if self.places is not None:
-            code = (code.reshape(N, HW, -1) * self.places).flatten(0, 1)
-        scores = full_precision(self.hidden(code) @ self.out)
-        return ATTENTIONS[self.adm.config.attention](scores.reshape(N, HW))
+    def __call__(
+        self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]
+    ) -> Float[Tensor, "N HW"]:
+        """Eq. 2-3, or what each cell tells."""
+        if self.adm.lambda_ is None:
+            return self.adm.information(self.network(change_and_now(before, now)))
+        return ATTENTIONS[self.adm.config.attention](self.network(now).squeeze(-1))
 
 
 class FoldedRelation:

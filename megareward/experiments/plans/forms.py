@@ -81,6 +81,9 @@ def form(reward: str) -> Change:
 MOVED = control(latent={"reward": "moved"})
 WHAT_MOVES = both(method("mega"), MOVED, no_charge)
 """Paid for the control of what moves and is not the body, on the maps of the default."""
+BY_INFORMATION = control(adm={"direct": "information"}, latent={"above_chance": True})
+"""Direct control by what each cell tells of the action, of which g counts what exceeds chance: next to nothing adds
+nothing to g."""
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 GROWTH = {
     "mega without the charge": both(method("mega"), no_charge),
@@ -90,8 +93,10 @@ GROWTH = {
     "Eq. 11 added up": form("difference"),
     "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
     "moved": WHAT_MOVES,
+    "information": both(method("mega"), BY_INFORMATION),
+    "moved, information": both(WHAT_MOVES, BY_INFORMATION),
 }
 """Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
 of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
-two; of relations to which every changed pixel adds alike; and a reward not for the growth but for the control of what
-moves."""
+two; of relations to which every changed pixel adds alike; a reward not for the growth but for the control of what
+moves; and both where direct control is not attention but what each cell tells of the action."""

@@ -2,7 +2,7 @@
 
 from megareward.experiments.plans.changes import atari, both, control, models_of, only_watch
 from megareward.experiments.plans.experiment import Experiment
-from megareward.experiments.plans.forms import EARLIER, with_g
+from megareward.experiments.plans.forms import BY_INFORMATION, EARLIER, with_g
 from megareward.experiments.plans.games import NOT_TUNED_ON, TUNED_ON
 from megareward.ppo.config import PPOConfig
 
@@ -38,4 +38,19 @@ ALL_MAPS = Experiment(
     tuned_on=TUNED_ON,
 )
 
-ALL = (MAPS, ALL_MAPS)
+DIRECT_MAPS = Experiment(
+    name="direct-maps",
+    question="Is direct control truer as attention, or as what each cell tells of the action?",
+    rows={"attention": only_watch(), "information": only_watch(BY_INFORMATION)},
+    columns={
+        name: atari(name)
+        for name in ("pong", "breakout", "seaquest", "asterix", "space_invaders", "kung_fu_master", "up_n_down")
+    },
+    frames=100_000,
+    seeds=1,
+    is_audit=True,
+    tuned_on=TUNED_ON,
+)
+"""Short, so that two cores make it in less than an hour."""
+
+ALL = (MAPS, ALL_MAPS, DIRECT_MAPS)

@@ -14,6 +14,7 @@ from megareward.experiments.plans.changes import (
 )
 from megareward.experiments.plans.experiment import Change, Experiment
 from megareward.experiments.plans.forms import (
+    BY_INFORMATION,
     EARLIER,
     FIRST_SEVEN,
     FLASH_PAYS,
@@ -93,11 +94,13 @@ ATARI_LONG = Experiment(
 
 ATARI_FORMS = Experiment(
     name="atari-forms",
-    question="Does another form of Eq. 11 lead to play on Atari, on the same maps?",
+    question="Does another form of Eq. 11, or another direct control, lead to play on Atari?",
     rows={
         "mega": method("mega"),
         "moved": WHAT_MOVES,
         "record": both(method("mega"), control(latent={"reward": "record"})),
+        "information": both(method("mega"), BY_INFORMATION),
+        "moved, information": both(WHAT_MOVES, BY_INFORMATION),
     },
     columns={name: atari(name) for name in ("breakout", "pong", "up_n_down", "seaquest")},
     frames=10_000_000,

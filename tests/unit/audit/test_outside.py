@@ -51,7 +51,7 @@ def test_maps_that_know_nothing_of_actions_are_scored_by_the_documented_command(
     np.savez(tmp_path / "true.npz", **cells)
     scores = score(truth, read_maps(str(tmp_path / "true.npz"), truth), 0.99)
     assert scores["direct_auroc"].mean == 1
-    assert set(scores) == {"direct_auroc"}
+    assert set(scores) == {"direct_auroc", "shown_direct_auroc"}
 
 
 def test_cells_rows_and_pixels_are_the_same_map(truth, tmp_path):

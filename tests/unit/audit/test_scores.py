@@ -103,6 +103,7 @@ def test_the_truth_scores_full_marks_against_itself_and_its_opposite_none():
         ]
         scores = score(truth, maps, rho=0.9)
         assert scores["direct_auroc"].mean == full
+        assert scores["shown_direct_auroc"].mean is None  # its frames are blank: nothing is shown
         assert scores["g_auroc"].mean in (full, None)  # None where every cell is controlled by something
         assert scores["g_spearman"].mean == pytest.approx(sign)
         assert [lag.mean for lag in scores["lag_auroc"]] == [full] * L
@@ -121,6 +122,21 @@ def moving_case():
     for t in (1, 2, 3):
         changed[t, t - 1, t - 1] = 1
     return AuditedEpisode(frames, torch.zeros(4, dtype=torch.int64), changed)
+
+
+def test_direct_control_among_what_is_shown_asks_about_no_other_cell():
+    """Cells 1 and 2 show something in frames 1 and 2, and the action controls 1 and 4: that 4 is missed, and that 5 is
+    held for controlled, does not matter here; that 2 is put before 1 does."""
+    frames = torch.zeros(6, 2 * H, 2 * W, dtype=torch.uint8)
+    frames[1:3, 0, 2] = frames[1:3, 0, 4] = 200
+    changed = torch.zeros(6, L, HW, dtype=torch.uint8)
+    changed[1:3, 0, 1] = changed[1:3, 0, 4] = 1
+    truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [AuditedEpisode(frames, torch.zeros(5).long(), changed)])
+    direct = torch.zeros(6, HW)
+    direct[1:, 5], direct[1, 1], direct[2, 2] = 1.0, 0.5, 0.5
+    found = score(truth, [Maps(direct)], rho=0.9)
+    assert found["shown_direct_auroc"][::3] == (0.5, 2)  # right in frame 1, wrong in frame 2
+    assert found["direct_auroc"].mean == pytest.approx((4.5 + 2) / 16)
 
 
 def test_movers_are_cells_that_changed_and_are_not_directly_controlled():

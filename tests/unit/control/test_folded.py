@@ -21,6 +21,7 @@ PAPER = ControlConfig(
     learning_rate=0.03,
 )
 DEFAULT = replace(PAPER, rtm=replace(PAPER.rtm, gamma_sees_target=True), adm=replace(PAPER.adm, place=True))
+INFORMATION = replace(PAPER, adm=replace(PAPER.adm, direct="information"))
 
 
 def pair_of_models(config: ControlConfig) -> tuple[ControlModels, ControlModels]:
@@ -38,7 +39,7 @@ def learn(models: ControlModels, seed: int) -> None:
     ControlLearner(models).update(bytes_like(T + 1, N, PX_H, PX_W, seed=seed), actions, first)
 
 
-@pytest.mark.parametrize("config", [PAPER, DEFAULT])
+@pytest.mark.parametrize("config", [PAPER, DEFAULT, INFORMATION])
 def test_folded_maps_equal_those_of_the_layers_before_and_after_learning(config):
     plain, folded = pair_of_models(config)
     stack, now = bytes_like(N, K, PX_H, PX_W, seed=1), bytes_like(N, PX_H, PX_W, seed=2)
