@@ -3,9 +3,9 @@
     python scripts/moved_run.py extrinsic breakout --before 500k --after 1M
     python scripts/moved_run.py mega mini-breakout --before 75k --after 75k --seeds 5
 
-For every seed: train for `--before` frames; `megareward export --small`; then let the run itself and its small copy go on
-for `--after` frames each, and play whole games with both. All of it by the commands that a user would type. The record
-has, for both, the scores of the last 50 games of training and of the whole games, and the sizes of the files carried.
+For every seed: train for `--before` frames; `megareward export --small`; then let the run itself and its small copy go
+on for `--after` frames each, and play whole games with both. All of it by the commands that a user would type. The
+record has, for both, the scores of the last 50 games of training and of the whole games, and the sizes of the files.
 Exit status 1 if the two differ by more than 2.6 standard errors of the games (1 %), or a file is larger than 16 MB.
 """
 

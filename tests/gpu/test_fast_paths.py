@@ -60,6 +60,7 @@ PONG = TrainConfig(
 )
 """Random actions throughout: what is recorded does not depend on any rounding."""
 LOCAL = replace(CONTROL, rtm=replace(CONTROL.rtm, model="local"))
+INFORMATION = replace(LOCAL, adm=replace(LOCAL.adm, direct="information"))
 """Relations by sight."""
 
 
@@ -121,7 +122,7 @@ def largest_difference(one: list[Tensor], two: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(one, two, strict=True))
 
 
-@pytest.mark.parametrize("control", [CONTROL, LOCAL], ids=["pairs", "local"])
+@pytest.mark.parametrize("control", [CONTROL, LOCAL, INFORMATION], ids=["pairs", "local", "information"])
 @pytest.mark.parametrize("graph", ["on", "off"])
 def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_turn(graph, control):
     config = replace(PONG, control=replace(control, execution=replace(EXACT, graph=graph)))
@@ -132,7 +133,7 @@ def test_learning_in_the_side_stream_gives_the_weights_and_maps_of_learning_in_t
     assert largest_difference(in_turn[0][:1], in_turn[0][-1:]) > 1e-4  # something was learnt
 
 
-@pytest.mark.parametrize("control", [CONTROL, LOCAL], ids=["pairs", "local"])
+@pytest.mark.parametrize("control", [CONTROL, LOCAL, INFORMATION], ids=["pairs", "local", "information"])
 def test_an_update_and_the_change_of_the_lagged_copy_never_make_the_host_wait(control):
     trainer = Trainer(replace(PONG, control=control), GPU)
     trainer.begin()

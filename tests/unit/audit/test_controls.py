@@ -55,6 +55,20 @@ def test_untrained_models_of_paper_and_released_code_are_at_chance_everywhere(pr
         assert rows["uniform"][name].mean == 0.5, name
 
 
+def test_untrained_models_whose_cells_tell_nothing_are_at_chance_exactly(judged):
+    """Their guesses differ a little where something is to be seen; g counts nothing of that."""
+    truth, models, _ = judged
+    config, latent = models.config, replace(models.config.latent, hold=False, clip=False, combine="max")
+    told = replace(config.adm, direct="information")
+    own = fresh(models, replace(config, adm=told, latent=latent, rtm=replace(config.rtm, model="local")), (1.0, 1.0))
+    rows = controls(own, truth)
+    for name in ("g_auroc", "movers_auroc", "kept_movers_auroc"):
+        assert rows["untrained"][name][:3] == (0.5, 0.5, 0.5), name
+    for name in ("direct_auroc", "shown_direct_auroc"):
+        assert rows["untrained"][name].mean == pytest.approx(0.5, abs=0.05), name
+    assert rows["uniform"]["movers_auroc"][:3] == (0.5, 0.5, 0.5)
+
+
 def test_rules_without_a_model_are_at_chance_over_movers_exactly_and_not_elsewhere(judged):
     _, _, rows = judged
     assert rows["uniform"]["movers_auroc"][:3] == (0.5, 0.5, 0.5)
