@@ -26,24 +26,26 @@ def auroc(
     of_interest = torch.ones_like(true) if among is None else among.expand_as(true)
     high, low = true & of_interest, ~true & of_interest
     tells = high.any(-1) & low.any(-1)
-    pairs = (high[tells][:, :, None] & low[tells][:, None, :]).float()
     found = torch.full(true.shape[:-1], float("nan"), dtype=torch.float64)
-    found[tells] = (below(learnt[tells]) * pairs).sum((1, 2)).double() / pairs.sum((1, 2)).double()
+    n_high, n_low = high[tells].sum(-1).double(), low[tells].sum(-1).double()
+    of_high = torch.where(high[tells], ranks(learnt[tells], of_interest[tells]), 0.0).sum(-1)
+    found[tells] = (of_high - n_high * (n_high + 1) / 2) / (n_high * n_low)  # Mann-Whitney's U as a share of all pairs
     return found
 
 
 def spearman(learnt: Float[Tensor, "B HW"], true: Float[Tensor, "B HW"]) -> Float[Tensor, "B"]:
     """Rank correlation over the cells of each frame. A flat learnt map explains nothing: 0. NaN for a flat truth."""
-    a, b = (below(values).sum(2).double() for values in (learnt, true))  # ranks, ties shared
-    a, b = (ranks - ranks.mean(1, keepdim=True) for ranks in (a, b))
+    a, b = (own - own.mean(1, keepdim=True) for own in (ranks(learnt), ranks(true)))
     spread_a, spread_b = a.square().sum(1).sqrt(), b.square().sum(1).sqrt()
     together = (a * b).sum(1) / (spread_a * spread_b)
     return torch.where(spread_a == 0, 0.0, together).masked_fill(spread_b == 0, float("nan"))
 
 
-def below(values: Float[Tensor, "B HW"]) -> Float[Tensor, "B HW HW"]:
-    """At [i, j]: 1 if value j is below value i, 1/2 if they are equal. Sums of these are exact in 32 bits."""
-    return (values[:, :, None] - values[:, None, :]).sign().float() / 2 + 0.5
+def ranks(values: Float[Tensor, "B HW"], among: Bool[Tensor, "B HW"] | None = None) -> Float[Tensor, "B HW"]:
+    """From 1 up, equals sharing the mean of theirs. Of the cells `among` only, if given; others get no meaning."""
+    ordered = (values if among is None else values.masked_fill(~among, float("inf"))).sort(-1).values
+    below, up_to = (torch.searchsorted(ordered, values.contiguous(), right=right) for right in (False, True))
+    return (below + up_to + 1).double() / 2
 
 
 class Estimate(NamedTuple):
