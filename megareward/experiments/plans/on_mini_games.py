@@ -120,6 +120,13 @@ CAUSES = Experiment(
     is_long=True,
 )
 
+UNTRAINED = control(passes=0)
+REFUTED_BY = {
+    "untrained": UNTRAINED,
+    "nothing passed on": control(latent={"relation": "itself"}),
+    "nothing ends": nothing_ends,
+}
+"""What a reward for control must be worse without: models that learn, relations, and, if it is survival, ends."""
 NOT_RANDOM = ("alive", "mega", "mega-direct", "rnd", "curiosity", "count")
 
 DEATH = Experiment(
@@ -128,7 +135,11 @@ DEATH = Experiment(
     rows=under_both_rules(("random", *NOT_RANDOM, "mega-count", "dir", "emp", "sto", "div", "extrinsic"), NOT_RANDOM)
     | GROWTH
     | {"growth, nothing ends": both(GROWTH["growth, charged"], nothing_ends)}
-    | {"growth, direct, nothing ends": both(GROWTH["growth, charged, direct"], nothing_ends)},
+    | {"growth, direct, nothing ends": both(GROWTH["growth, charged, direct"], nothing_ends)}
+    | {
+        f"moved, information, {words}": both(GROWTH["moved, information"], change)
+        for words, change in REFUTED_BY.items()
+    },
     columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,
     seeds=5,
@@ -188,7 +199,6 @@ LADDER = Experiment(
 
 PLAIN_SUM = control(latent={"clip": False, "above_chance": False})
 PLAIN_ADM = control(adm={"place": False, "policy_prior": False})
-UNTRAINED = control(passes=0)
 EQ_11 = form("difference")
 
 SIGHT = Experiment(
