@@ -349,6 +349,15 @@ def released(config: ControlConfig) -> ControlConfig:
     )
 
 
+def moved(config: ControlConfig) -> ControlConfig:
+    """Control of what moves in place of Eq. 11, and direct control by what each cell tells of the action."""
+    return replace(
+        config,
+        adm=replace(config.adm, direct="information"),
+        latent=replace(config.latent, above_chance=True, reward="moved"),
+    )
+
+
 def mini(config: ControlConfig) -> ControlConfig:
     """Small worlds on two cores: small networks that learn fast; everything else as it is."""
     return replace(

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from megareward.control.config import mini as mini_control
+from megareward.control.config import moved as moved_control
 from megareward.control.config import paper as literal_control
 from megareward.control.config import released as released_control
 from megareward.errors import UsageError, suggestion
@@ -57,6 +58,15 @@ def with_settings_of(preset: str, reward: Any) -> Any:
 def default(config: TrainConfig) -> TrainConfig:
     """The default for Atari: the paper's sizes of PPO, with the control models' settings that measured best."""
     return config
+
+
+def moved(config: TrainConfig) -> TrainConfig:
+    """Not the paper's reward: mega-reward is paid, at every step, for the control of what moves and is not the body.
+    Nothing is lost at an end, since nothing was paid in advance. On top of whatever else is set."""
+    reward = config.reward
+    if "end_takes_all" in vars(reward):
+        reward = replace(reward, end_takes_all=False)
+    return replace(config, control=moved_control(config.control), reward=reward)
 
 
 def many(config: TrainConfig) -> TrainConfig:
@@ -174,6 +184,7 @@ PRESETS = {
     "paper": paper,
     "released": released,
     "rnd-paper": rnd_paper,
+    "moved": moved,
     "many": many,
     "mini": mini,
     "debug": debug,

@@ -8,6 +8,7 @@ import pytest
 from megareward.envs.atari_config import AtariConfig
 from megareward.envs.mini import DemonConfig, PongConfig
 from megareward.errors import UsageError
+from megareward.experiments.plans import find_experiment
 from megareward.ppo.config import PPOConfig
 from megareward.rewards import METHODS
 from megareward.training.config import TrainConfig, bearing, from_dict, to_dict
@@ -152,6 +153,15 @@ def test_presets_are_applied_in_order():
     assert with_preset(config, "many, paper") == PRESETS["paper"](PRESETS["many"](config))
     assert with_preset(config, "paper,many").n_envs == 128
     assert with_preset(config, "many,paper").n_envs == 8
+
+
+def test_moved_is_the_row_of_the_tables_that_is_called_so():
+    """And changes nothing of methods that have no such settings, but for the control models that nobody uses then."""
+    row = find_experiment("death").rows["moved, information"]
+    config = TrainConfig(method="mega", game="mini-pong")
+    assert with_preset(config, "auto,moved") == row(config)
+    rnd = TrainConfig(method="rnd", game="mini-pong")
+    assert with_preset(rnd, "moved") == dataclasses.replace(rnd, control=with_preset(rnd, "moved").control)
 
 
 def test_auto_is_the_games_own_preset_among_others_too():
