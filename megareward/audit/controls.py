@@ -6,7 +6,8 @@ only the weights are fresh. Attention is a softmax of scores that end in a linea
 that layer's sign changed are as likely as those that were drawn, and order all cells the other way round. The row is
 the mean over a draw and its mirror images (the sign of Lambda's last layer, of Gamma's, of both): what luck gives to
 one of them it takes from another, and what is left is what the rules know. What one of them alone may score is kept
-in place of an interval: the lowest and the highest of the four.
+in place of an interval: the lowest and the highest of the four. (Where direct control is information the layer is
+Theta's last, whose mirror image does not quite order all cells the other way round.)
 
 **Uniform** attention looks everywhere alike; then g is made by rules alone. (Of what exceeds an even map nothing would
 be left, so g counts all of it here.) All that moved takes over the same from the frame before, so scores over movers

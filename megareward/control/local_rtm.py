@@ -79,13 +79,22 @@ class LocalRTM(nn.Module):
         self.register_buffer("inside", inside, persistent=False)
         """(HW, side_h, side_w): 0 on what lies beyond the screen."""
 
-    def windows(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B HW side_h side_w"]:
-        """Every cell with its surroundings; nothing is beyond the screen."""
+    def cut(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B H W side_h side_w"]:
+        """Every cell with its surroundings, as a view; nothing is beyond the screen."""
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         down, right = side_h - up - self.grid.cell_h, side_w - left - self.grid.cell_w
         padded = F.pad(frames, (left, right, up, down))
-        cut = padded.unfold(-2, side_h, self.grid.cell_h).unfold(-2, side_w, self.grid.cell_w)
-        return cut.flatten(-4, -3)
+        return padded.unfold(-2, side_h, self.grid.cell_h).unfold(-2, side_w, self.grid.cell_w)
+
+    def windows(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B HW side_h side_w"]:
+        """The same as a copy, which is several times as large as the frames."""
+        return self.cut(frames).flatten(-4, -3)
+
+    def windows_of(
+        self, stack: Shaped[Tensor, "N K px_h px_w"], n: Int[Tensor, "M"], cells: Int[Tensor, "M"]
+    ) -> Shaped[Tensor, "M K side_h side_w"]:
+        """Those of some cells of some samples only."""
+        return self.cut(stack)[n, :, cells // self.grid.W, cells % self.grid.W]
 
     def draw(
         self, seen: Float[Tensor, "M K side_h side_w"], actions: Int[Tensor, "M"]
@@ -104,11 +113,11 @@ class LocalRTM(nn.Module):
     ) -> Float[Tensor, ""]:
         """The squared error of the chosen sources' drawings, summed over what they can reach, per pixel of a cell."""
         N, S = sources.shape
-        rows = torch.arange(N, device=sources.device)[:, None]
-        seen = self.windows(stack).transpose(1, 2)[rows, sources].flatten(0, 1)  # (N S, K, side_h, side_w)
-        change = self.windows(now - stack[:, -1])[rows, sources].flatten(0, 1)  # (N S, side_h, side_w)
-        drawn = self.draw(seen, actions.repeat_interleave(S)).float()
-        error = (drawn - change).square() * self.inside[sources.flatten()]
+        n, cells = torch.arange(N, device=sources.device).repeat_interleave(S), sources.flatten()
+        seen = self.windows_of(stack, n, cells)  # (N S, K, side_h, side_w)
+        change = self.windows_of((now - stack[:, -1])[:, None], n, cells)[:, 0]  # (N S, side_h, side_w)
+        drawn = self.draw(seen, actions[n]).float()
+        error = (drawn - change).square() * self.inside[cells]
         return error.sum((1, 2)).mean() / (self.grid.cell_h * self.grid.cell_w)
 
     def sources(
@@ -158,14 +167,14 @@ class LocalRTM(nn.Module):
         sources that are not asked."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
-        windows = self.windows(stack).transpose(1, 2)  # (N, HW, K, side_h, side_w)
         if stack.is_cuda:  # all of them, so that the host need not wait
-            drawn = self.draw(windows.flatten(0, 1), actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
+            windows = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
+            drawn = self.draw(windows, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
         else:  # those whose drawings will be looked at
             looked_at = (self.near(changed) > 0) & asked
             drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), looked_at.nonzero().unbind(1)
             if len(n):  # of nothing at all PyTorch would make no blocks
-                drawn[n, source] = self.draw(windows[n, source], actions[n]).float()
+                drawn[n, source] = self.draw(self.windows_of(stack, n, source), actions[n]).float()
         fits = -((drawn - self.windows(change)) / noise).square() / 2  # (N, from, side_h, side_w)
         fits = torch.where(asked[:, :, None, None], fits, LOWEST)
         screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
