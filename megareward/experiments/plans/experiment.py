@@ -51,6 +51,8 @@ class Experiment:
     """Columns on which settings were chosen. An audit that names them is tabulated game by game, the others apart."""
     is_long: bool = False
     """Its table shows only rows of which something is recorded."""
+    between: tuple[str, str] | None = None
+    """Rows whose scores are 0 and 1 of a second table, in which games can be averaged."""
     whole_games: int = 0
     """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
 

@@ -144,6 +144,7 @@ DEATH = Experiment(
     frames=150_000,
     seeds=5,
     is_long=True,
+    between=("random", "extrinsic"),
 )
 
 

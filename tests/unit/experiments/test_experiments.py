@@ -66,6 +66,21 @@ def test_the_table_says_which_rows_are_of_another_length(tmp_path):
     assert "after 10,000,000 frames, one seed" in text
 
 
+def test_rows_with_all_columns_are_put_between_two_of_them_and_averaged_over_the_games():
+    plan = replace(MINI, rows=dict.fromkeys(("low", "half", "gap", "high"), MINI.rows["mega"]), seeds=2)
+    plan = replace(plan, columns={name: MINI.columns[name] for name in ("mini-pong", "mini-demon")})
+    scores = {("low", "mini-pong"): [0.0, 2.0], ("high", "mini-pong"): [5.0], ("half", "mini-pong"): [3.0, 3.0]}
+    scores |= {("low", "mini-demon"): [10.0], ("high", "mini-demon"): [0.0], ("half", "mini-demon"): [10.0, 0.0]}
+    scores |= {("gap", "mini-pong"): [4.0]}
+    assert table.between_lines(plan, scores) == []
+    found = table.between_lines(replace(plan, between=("low", "high")), scores)
+    assert found[0] == "| mini-games, low is 0 and high is 1 | mini-pong | mini-demon | mean |"
+    assert found[2] == "| half | 0.50 | 0.50 | 0.50 [0.25, 0.75] |"  # one game says nothing about spread, one varies
+    assert not any(line.startswith(("| low", "| gap", "| high")) for line in found)
+    del scores["high", "mini-demon"]
+    assert table.between_lines(replace(plan, between=("low", "high")), scores) == []
+
+
 def test_the_mini_game_table_gives_every_method_the_same_frames_and_the_same_game():
     cells = [cell for cell in MINI.cells() if cell.column == "mini-demon tv" and cell.config.seed == 2]
     assert {cell.config.method for cell in cells} == set(MINI.rows)
