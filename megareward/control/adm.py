@@ -106,7 +106,7 @@ class ADM(nn.Module):
         guesses a little unevenly, would count as one that tells something.
         """
         log_p = cell_logits.log_softmax(-1)
-        told = (log_p.exp() * (log_p - self.usual.log())).sum(-1)  # (N, HW) in nats
+        told = (log_p.exp() * (log_p - self.usual.clamp(min=1e-6).log())).sum(-1)  # (N, HW) in nats
         return told / told.sum(-1, keepdim=True).clamp(min=READABLE * math.log(max(cell_logits.shape[-1], 2)))
 
     def forward(self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]) -> AdmOutput:
