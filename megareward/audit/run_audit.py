@@ -14,7 +14,7 @@ from megareward.audit.camera import film
 from megareward.audit.controls import controls, hidden
 from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
 from megareward.audit.record import Plan, find_truth
-from megareward.audit.scores import as_dict, calibration, in_short, score
+from megareward.audit.scores import as_dict, calibration, handed_to_movers, in_short, score
 from megareward.audit.truth import Truth
 from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
@@ -114,8 +114,8 @@ def save_audit(record: dict[str, Any], folder: Path) -> Path:
 
 
 def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> dict[str, Any]:
-    """What is asked of models only: whether their values are probabilities, and how much stays where it is. g is
-    divided by its bound."""
+    """What is asked of models only: whether their values are probabilities, how much stays where it is, and to what
+    movers control is handed. g is divided by its bound."""
     direct, g, relation = (torch.cat([getattr(own, name)[1:] for own in maps]) for name in ("direct", "g", "relation"))
     true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
     controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
@@ -123,6 +123,7 @@ def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> 
         "direct_calibration": calibration(direct, true_direct),
         "g_calibration": calibration(g / latent.bound, controlled),
         "self_attention": float(relation.diagonal(dim1=1, dim2=2).mean()),
+        "handed_to_movers": handed_to_movers(truth, [own.handed_on() for own in maps]),
     }
 
 

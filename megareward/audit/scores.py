@@ -202,6 +202,20 @@ def in_short(scores: Scores) -> dict[str, Any]:
     }
 
 
+def handed_to_movers(truth: Truth, handed_on: Sequence[Float[Tensor, "_ HW"]]) -> dict[str, float | None]:
+    """Of all control that movers are handed, how much goes to such as are truly under control? Beside it the share of
+    movers that are, which is what maps have that hand all of them the same. Every frame with a mover counts, also where
+    all of them are of one kind, so that no order within a frame could tell."""
+    movers = torch.cat(truth.movers())
+    controlled = torch.cat([episode.influence.any(1) for episode in truth.episodes]) & movers
+    handed = torch.cat(list(handed_on)).double() * movers
+
+    def share(part: Tensor, whole: Tensor) -> float | None:
+        return float(part.sum() / whole.sum()) if whole.sum() > 0 else None
+
+    return {"true": share(handed * controlled, handed), "chance": share(controlled.double(), movers.double())}
+
+
 def calibration(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> dict[str, Any]:
     """Of the cells given about this value, how many were controlled? `error` is the mean distance between the two."""
     values = learnt.double().flatten()

@@ -51,7 +51,14 @@ def column(record: dict[str, Any]) -> list[tuple[str, str]]:
         found = scores.get(f"{name}_calibration")
         rows.append((f"{name}, calibration error", f"{found['error']:.3f}" if found else ""))
     rows.append(("self-attention", f"{scores['self_attention']:.3f}" if "self_attention" in scores else ""))
+    rows.append(("control handed to movers that are under control", handed_text(scores.get("handed_to_movers"))))
     return rows
+
+
+def handed_text(found: dict[str, Any] | None) -> str:
+    if not found or found["true"] is None:
+        return ""
+    return f"{found['true']:.3f}, where of all movers {found['chance']:.3f} are"
 
 
 def share(record: dict[str, Any], name: str) -> float | None:

@@ -7,7 +7,17 @@ import torch
 
 from megareward.audit.learnt import LearntMaps
 from megareward.audit.maps import Maps
-from megareward.audit.scores import as_dict, auroc, calibration, compared, estimate, estimates, score, spearman
+from megareward.audit.scores import (
+    as_dict,
+    auroc,
+    calibration,
+    compared,
+    estimate,
+    estimates,
+    handed_to_movers,
+    score,
+    spearman,
+)
 from megareward.audit.truth import AuditedEpisode, Truth
 from megareward.control.latent import latent_control
 
@@ -137,6 +147,17 @@ def test_direct_control_among_what_is_shown_asks_about_no_other_cell():
     found = score(truth, [Maps(direct)], rho=0.9)
     assert found["shown_direct_auroc"][::3] == (0.5, 2)  # right in frame 1, wrong in frame 2
     assert found["direct_auroc"].mean == pytest.approx((4.5 + 2) / 16)
+
+
+def test_control_handed_to_movers_is_true_as_far_as_they_are_under_control():
+    """The movers of frames 1, 2 and 3 are 3; 0, 1, 3, 4; and 1, 2, 4, 5. Under control are 1 in frame 2, 2 in frame 3."""
+    truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [moving_case()])
+    even = torch.full((5, HW), 0.3)
+    assert handed_to_movers(truth, [even]) == pytest.approx({"true": 2 / 9, "chance": 2 / 9})
+    partly = torch.zeros(5, HW)
+    partly[2, 1], partly[3, 4], partly[4], partly[2, 2] = 0.6, 0.2, 9.0, 9.0  # the last two are no movers
+    assert handed_to_movers(truth, [partly])["true"] == pytest.approx(0.75)
+    assert handed_to_movers(truth, [torch.zeros(5, HW)])["true"] is None
 
 
 def test_movers_are_cells_that_changed_and_are_not_directly_controlled():
