@@ -150,7 +150,7 @@ def test_direct_control_among_what_is_shown_asks_about_no_other_cell():
 
 
 def test_control_handed_to_movers_is_true_as_far_as_they_are_under_control():
-    """The movers of frames 1, 2 and 3 are 3; 0, 1, 3, 4; and 1, 2, 4, 5. Under control are 1 in frame 2, 2 in frame 3."""
+    """Movers of frames 1, 2 and 3: 3; 0, 1, 3, 4; and 1, 2, 4, 5. Under control are 1 in frame 2 and 2 in frame 3."""
     truth = Truth({"grid": [H, W], "lags": L}, ("a", "b"), [moving_case()])
     even = torch.full((5, HW), 0.3)
     assert handed_to_movers(truth, [even]) == pytest.approx({"true": 2 / 9, "chance": 2 / 9})
