@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from megareward.quantities import parse_count
+
 LARGEST = 16_000_000
 LAST = 50
 
@@ -31,17 +33,12 @@ def megareward(*words: str) -> None:
         sys.exit(f"megareward {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
 
 
-def frames_of(text: str) -> int:
-    """500k and 1M, as the command line takes them."""
-    return round(float(text.rstrip("kM")) * {"k": 1e3, "M": 1e6}.get(text[-1], 1))
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("method")
     parser.add_argument("game")
-    parser.add_argument("--before", type=frames_of, required=True, help="frames until the run is carried away")
-    parser.add_argument("--after", type=frames_of, required=True, help="frames from there on")
+    parser.add_argument("--before", type=parse_count, required=True, help="frames until the run is carried away")
+    parser.add_argument("--after", type=parse_count, required=True, help="frames from there on")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--whole-games", type=int, default=30)
