@@ -40,6 +40,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--before", type=parse_count, required=True, help="frames until the run is carried away")
     parser.add_argument("--after", type=parse_count, required=True, help="frames from there on")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--whole-games", type=int, default=30)
     parser.add_argument("--runs", type=Path, default=Path("runs/moved"), help="where the runs live")
@@ -92,8 +93,9 @@ def compared(stayed: list[float], moved: list[float]) -> dict[str, float]:
 def main() -> int:
     options = parsed()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
     with ThreadPoolExecutor(options.jobs) as pool:
-        pairs = list(pool.map(lambda seed: train(options, seed), range(options.seeds)))
+        pairs = list(pool.map(lambda seed: train(options, seed), seeds))
         sizes = carried(pairs[0][1])
         found = list(pool.map(lambda folder: go_on(options, folder), [folder for pair in pairs for folder in pair]))
     stayed, moved = found[::2], found[1::2]
