@@ -128,8 +128,7 @@ class PPOAgent:
             network = Policy(world.frame_shape, world.n_actions, n_streams, policy, sizes, self.normaliser)
             self.policy = network.to(world.device)
             self.auxiliary: AuxiliaryLoss | None = auxiliary(self.policy, rollout) if auxiliary else None
-        if world.device.type == "cuda":
-            self.policy.put_features_last()
+        self.policy.put_features_last()
         batch = rollout.T * rollout.n_envs
         self.ppo = PPO(self.policy, lambda index: inputs.observe(rollout, index), config, batch, self.auxiliary)
 
