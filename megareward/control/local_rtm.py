@@ -78,6 +78,9 @@ class LocalRTM(nn.Module):
         inside = self.windows(torch.ones(1, grid.px_h, grid.px_w))[0]
         self.register_buffer("inside", inside, persistent=False)
         """(HW, side_h, side_w): 0 on what lies beyond the screen."""
+        around = torch.cartesian_prod(torch.arange(-1, 2), torch.arange(-1, 2))
+        self.up_down, self.left_right = around.unbind(1)
+        """(9,) a cell and its neighbours: nobody reaches farther."""
 
     def cut(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B H W side_h side_w"]:
         """Every cell with its surroundings, as a view; nothing is beyond the screen."""
@@ -141,20 +144,16 @@ class LocalRTM(nn.Module):
     ) -> Float[Tensor, "N HW HW"]:
         """The relation [to, from]; rows sum to 1. `empty`: cells that showed nothing but background in the last frame.
         `scale` is the range of the observation from black to white."""
-        grid, change, noise = self.grid, now - stack[:, -1], NOISE * scale
-        itself = torch.eye(grid.n_cells, device=now.device)
-        if self.config.local_credit == "even":
-            fits = self.fits(stack, actions, change, changed, torch.ones_like(empty), noise)
-            shares = grid.to_cells(fits.softmax(1) * changed[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
-            n_changed = shares.sum(-1, keepdim=True)
-            return torch.where(n_changed > 0, shares / n_changed.clamp(min=1), itself)
-        fits = self.fits(stack, actions, change, changed, ~empty, noise)  # (N, from, px_h, px_w)
-        blank = -(change / noise).square() / 2
-        explained = (fits.amax(1) - blank).clamp(min=0) * changed  # (N, px_h, px_w) in nats
-        shares = grid.to_cells(fits.softmax(1) * explained[:, None]).sum((-2, -1)).transpose(1, 2)  # (N, to, from)
-        return (shares + DOUBT * itself) / (shares.sum(-1, keepdim=True) + DOUBT)
+        even = self.config.local_credit == "even"
+        asked = torch.ones_like(empty) if even else ~empty
+        share_out = self.share_out_everywhere if stack.is_cuda else self.share_out_changed
+        shares = share_out(stack, actions, now - stack[:, -1], changed, asked, NOISE * scale)
+        itself, total = torch.eye(self.grid.n_cells, device=now.device), shares.sum(-1, keepdim=True)
+        if even:
+            return torch.where(total > 0, shares / total.clamp(min=1), itself)
+        return (shares + DOUBT * itself) / (total + DOUBT)
 
-    def fits(
+    def share_out_everywhere(
         self,
         stack: Float[Tensor, "N K px_h px_w"],
         actions: Int[Tensor, "N"],
@@ -162,23 +161,72 @@ class LocalRTM(nn.Module):
         changed: Bool[Tensor, "N px_h px_w"],
         asked: Bool[Tensor, "N HW"],
         noise: Float[Tensor, ""] | float,
-    ) -> Float[Tensor, "N HW px_h px_w"]:
-        """The log-likelihood of every pixel's change according to each source; `LOWEST` beyond its reach, and of
-        sources that are not asked."""
+    ) -> Float[Tensor, "N HW HW"]:
+        """What each cell's changed pixels give to each source that is asked, [to, from]: every pixel of the screen is
+        looked at and every source draws, so that the host of a GPU never has to wait for a number."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
-        if stack.is_cuda:  # all of them, so that the host need not wait
-            windows = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
-            drawn = self.draw(windows, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
-        else:  # those whose drawings will be looked at
-            looked_at = (self.near(changed) > 0) & asked
-            drawn, (n, source) = torch.zeros(N, HW, side_h, side_w), looked_at.nonzero().unbind(1)
-            if len(n):  # of nothing at all PyTorch would make no blocks
-                drawn[n, source] = self.draw(self.windows_of(stack, n, source), actions[n]).float()
-        fits = -((drawn - self.windows(change)) / noise).square() / 2  # (N, from, side_h, side_w)
-        fits = torch.where(asked[:, :, None, None], fits, LOWEST)
-        screen = fits.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
+        windows = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
+        drawn = self.draw(windows, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
+        likely = torch.where(asked[:, :, None, None], log_likelihood(drawn, self.windows(change), noise), LOWEST)
+        screen = likely.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
         for cell in range(HW):  # where on the screen each has drawn
             y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
-            screen[:, cell, y : y + side_h, x : x + side_w] = fits[:, cell]
-        return screen[:, :, up : up + grid.px_h, left : left + grid.px_w]
+            screen[:, cell, y : y + side_h, x : x + side_w] = likely[:, cell]
+        screen = screen[:, :, up : up + grid.px_h, left : left + grid.px_w]  # (N, from, px_h, px_w)
+        weight = self._weight(screen.amax(1), change, noise) * changed  # (N, px_h, px_w)
+        return grid.to_cells(screen.softmax(1) * weight[:, None]).sum((-2, -1)).transpose(1, 2)
+
+    def share_out_changed(
+        self,
+        stack: Float[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        change: Float[Tensor, "N px_h px_w"],
+        changed: Bool[Tensor, "N px_h px_w"],
+        asked: Bool[Tensor, "N HW"],
+        noise: Float[Tensor, ""] | float,
+    ) -> Float[Tensor, "N HW HW"]:
+        """The same, from the pixels that changed alone, which are few, and those who can reach them."""
+        grid, HW = self.grid, self.grid.n_cells
+        n, y, x = changed.nonzero().unbind(1)  # (P,)
+        source_y, source_x = y[:, None] // grid.cell_h + self.up_down, x[:, None] // grid.cell_w + self.left_right
+        at_y = y[:, None] - source_y * grid.cell_h + self.rows.reach  # (P, 9) in the source's window
+        at_x = x[:, None] - source_x * grid.cell_w + self.columns.reach
+        on_screen = within(source_y, grid.H) & within(source_x, grid.W)
+        reached = on_screen & within(at_y, self.rows.side) & within(at_x, self.columns.side)
+        source = torch.where(on_screen, source_y * grid.W + source_x, 0)
+        reached &= asked[n[:, None], source]
+        pixel, nth = reached.nonzero().unbind(1)  # (Q,)
+        whose = n[pixel] * HW + source[pixel, nth]
+        drawing, drawn_as = whose.unique(return_inverse=True)
+        if len(drawing) == 0:  # of nothing at all PyTorch would make no blocks
+            return stack.new_zeros(len(stack), HW, HW)
+        drawn = self.draw(self.windows_of(stack, drawing // HW, drawing % HW), actions[drawing // HW]).float()
+        of_pixel = change[n, y, x]  # (P,)
+        likely = change.new_full(reached.shape, LOWEST)
+        drawn_there = drawn[drawn_as, at_y[pixel, nth], at_x[pixel, nth]]
+        likely[pixel, nth] = log_likelihood(drawn_there, of_pixel[pixel], noise)
+        given = likely.softmax(1) * self._weight(likely.amax(1), of_pixel, noise)[:, None]  # (P, 9)
+        to = n * HW + y // grid.cell_h * grid.W + x // grid.cell_w
+        shares = stack.new_zeros(len(stack) * HW * HW)
+        shares.index_add_(0, (to[:, None] * HW + source).flatten(), given.flatten())
+        return shares.view(len(stack), HW, HW)
+
+    def _weight(
+        self, best: Float[Tensor, "*B"], change: Float[Tensor, "*B"], noise: Float[Tensor, ""] | float
+    ) -> Float[Tensor, "*B"]:
+        """How much a pixel counts: by the nats that its `best` drawing explains of its change, or all alike."""
+        if self.config.local_credit == "even":
+            return torch.ones_like(best)
+        return (best - log_likelihood(torch.zeros_like(change), change, noise)).clamp(min=0)
+
+
+def log_likelihood(
+    drawn: Float[Tensor, "*B"], change: Float[Tensor, "*B"], noise: Float[Tensor, ""] | float
+) -> Float[Tensor, "*B"]:
+    """Of a change, given what was drawn of it; up to a constant."""
+    return -((drawn - change) / noise).square() / 2
+
+
+def within(index: Int[Tensor, "*B"], size: int) -> Bool[Tensor, "*B"]:
+    return (index >= 0) & (index < size)

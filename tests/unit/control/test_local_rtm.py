@@ -87,9 +87,11 @@ def relation_as_loops(own, stack, actions, now, changed, empty):
     return relation
 
 
+@pytest.mark.parametrize("form", ["share_out_changed", "share_out_everywhere"])
 @pytest.mark.parametrize("credit", ["explained", "even"])
-def test_the_relation_as_loops(credit):
+def test_the_relation_as_loops(credit, form, monkeypatch):
     own, actions = rtm(credit=credit), torch.arange(N) % A
+    monkeypatch.setattr(own, "share_out_changed", getattr(own, form))  # a CPU takes this one
     stack, now = noise(N, K, 16, 30), noise(N, 16, 30, seed=1)
     changed = noise(N, 16, 30, seed=2) > 1
     changed[0, :8, :10] = False  # a cell of the first environment is still
@@ -104,6 +106,23 @@ def test_the_relation_as_loops(credit):
     assert torch.equal(relation[0, 0], torch.eye(6)[0])
     assert (relation[:, 0, 2] == 0).all()  # two cells away
     assert (relation[:, 0, 1] > 0).any()
+
+
+@pytest.mark.parametrize("grid", [Grid(2, 3, 42, 63), Grid(3, 4, 15, 20), Grid(4, 4, 84, 84)])
+@pytest.mark.parametrize("credit", ["explained", "even"])
+@pytest.mark.parametrize("share", [0.02, 1.0])
+def test_the_changed_pixels_alone_give_what_all_pixels_give(grid, credit, share):
+    own, actions = rtm(grid, credit), torch.arange(N) % A
+    stack, change = noise(N, K, grid.px_h, grid.px_w), noise(N, grid.px_h, grid.px_w, seed=1)
+    changed = torch.rand(N, grid.px_h, grid.px_w, generator=torch.Generator().manual_seed(2)) < share
+    asked = noise(N, grid.n_cells, seed=3) > -1 if credit == "explained" else torch.ones(N, grid.n_cells).bool()
+    with torch.no_grad():
+        few, all_of_them = (
+            share_out(stack, actions, change, changed, asked, NOISE * SCALE)
+            for share_out in (own.share_out_changed, own.share_out_everywhere)
+        )
+    torch.testing.assert_close(few, all_of_them, atol=1e-3, rtol=1e-4)
+    assert few.sum() > 0
 
 
 def test_on_a_still_screen_every_cell_relies_on_itself():
