@@ -12,9 +12,11 @@ import torch
 
 from megareward.audit.camera import film
 from megareward.audit.controls import controls, hidden
-from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
+from megareward.audit.learnt import as_seen, learnt_maps
+from megareward.audit.maps import Maps
 from megareward.audit.record import Plan, find_truth
 from megareward.audit.scores import as_dict, calibration, handed_to_movers, in_short, score
+from megareward.audit.things import thing_controls, thing_maps
 from megareward.audit.truth import Truth
 from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
@@ -24,9 +26,11 @@ from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
 from megareward.state import part
+from megareward.things.models import ThingModels
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
 from megareward.training.parts import make_game
+from megareward.types import Tensor
 from megareward.waiting import waiting
 
 
@@ -84,9 +88,16 @@ def audit_run(
     shown, latent = film(truth, config), config.control.latent
     seen = as_seen(shown.truth, config.noise)
     with waiting("Making and scoring the maps"):
-        maps = learnt_maps(models, seen)
-        scores = score(truth, shown.in_place([own.to_score(lags) for own in maps]), latent.rho)
-        rows = controls(models, truth, seen=seen, in_place=shown.in_place)
+        if isinstance(models, ThingModels):
+            maps = shown.in_place(thing_maps(models, seen))
+            rows = thing_controls(models, truth, seen, shown.in_place)
+            others = other_scores(truth, maps, latent)
+        else:
+            learnt_of = learnt_maps(models, seen)
+            maps = shown.in_place([own.to_score(lags) for own in learnt_of])
+            rows = controls(models, truth, seen=seen, in_place=shown.in_place)
+            others = other_scores(truth, [own.to_score(lags) for own in learnt_of], latent)
+        scores = score(truth, maps, latent.rho)
     return {
         "run": run.absolute().name,
         "game": config.game,
@@ -97,7 +108,7 @@ def audit_run(
         "episodes": len(truth.episodes),
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
-        "scores": as_dict(scores) | other_scores(truth, maps, latent),
+        "scores": as_dict(scores) | others,
         "controls": {name: in_short(row) for name, row in rows.items()},
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
@@ -113,18 +124,23 @@ def save_audit(record: dict[str, Any], folder: Path) -> Path:
     return save_file(folder / f"audit-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
-def other_scores(truth: Truth, maps: list[LearntMaps], latent: LatentConfig) -> dict[str, Any]:
+def other_scores(truth: Truth, maps: list[Maps], latent: LatentConfig) -> dict[str, Any]:
     """What is asked of models only: whether their values are probabilities, how much stays where it is, and to what
-    movers control is handed. g is divided by its bound."""
-    direct, g, relation = (torch.cat([getattr(own, name)[1:] for own in maps]) for name in ("direct", "g", "relation"))
+    movers control is handed. g is divided by its bound. Things have no relation between cells."""
     true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
     controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
-    return {
-        "direct_calibration": calibration(direct, true_direct),
-        "g_calibration": calibration(g / latent.bound, controlled),
-        "self_attention": float(relation.diagonal(dim1=1, dim2=2).mean()),
-        "handed_to_movers": handed_to_movers(truth, [own.handed_on() for own in maps]),
+    scores: dict[str, Any] = {
+        "direct_calibration": calibration(_all(maps, "direct"), true_direct),
+        "g_calibration": calibration(_all(maps, "g") / latent.bound, controlled),
     }
+    if maps[0].relation is not None:
+        scores["self_attention"] = float(_all(maps, "relation").diagonal(dim1=1, dim2=2).mean())
+    handed_on = [own.handed_on for own in maps if own.handed_on is not None]
+    return scores | {"handed_to_movers": handed_to_movers(truth, handed_on)}
+
+
+def _all(maps: list[Maps], name: str) -> Tensor:
+    return torch.cat([getattr(own, name)[1:] for own in maps])
 
 
 def check_models(config: TrainConfig, run: Path) -> None:
@@ -147,10 +163,13 @@ def on_game(config: TrainConfig, game: str) -> TrainConfig:
     return replace(config, game=moved.game, env=moved.game_row.config())
 
 
-def load_models(config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path) -> ControlModels:
+def load_models(
+    config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path
+) -> ControlModels | ThingModels:
     """The run's control models, if they can see and name what this game shows and does."""
     env = make_game(config, 1, device)
-    models = ControlModels(config.control, env.frame_shape, env.n_actions, device)
+    make = ThingModels if config.control.things.slots else ControlModels
+    models: ControlModels | ThingModels = make(config.control, env.frame_shape, env.n_actions, device)
     env.close()
     try:
         models.load_state_dict(part(learnt, "observer.control"))

@@ -199,6 +199,18 @@ class OracleConfig:
 
 
 @dataclass(frozen=True)
+class ThingsConfig:
+    """Things instead of cells carry control (`megareward.things`); maps are still drawn onto the cells. Of `adm` and
+    `rtm` they use `rtm.stack` and `rtm.local_features` only."""
+
+    slots: int = 0
+    """Things that are followed at most, the largest first. 0: cells, as in the paper."""
+
+    def __post_init__(self) -> None:
+        _require(self.slots >= 0, "things.slots", self.slots, "use 0 (cells) or the number of things to follow")
+
+
+@dataclass(frozen=True)
 class ControlConfig:
     """Everything about the control models."""
 
@@ -211,6 +223,7 @@ class ControlConfig:
     latent: LatentConfig = field(default_factory=LatentConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     oracle: OracleConfig = field(default_factory=OracleConfig)
+    things: ThingsConfig = field(default_factory=ThingsConfig)
     normalise: Literal["pixel", "fixed"] = "pixel"
     """Observation scaling. pixel: (frame - mean of each pixel) / one standard deviation, as in the released code.
     fixed: frame / 255. The paper does not say."""
@@ -244,6 +257,10 @@ class ControlConfig:
         _require(self.passes >= 0, "passes", self.passes, "use 0 (never train) or more")
         for name in ("normalise_frames", "background_frames"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "use at least 1")
+        if self.things.slots:
+            form = self.latent.reward
+            _require(form not in ("record", "spread"), "latent.reward", form, "things keep no record: use difference")
+            _require(not self.oracle.lags, "oracle.lags", self.oracle.lags, "true maps have no things: use one of them")
 
 
 RELEASED_TRAINING: dict[str, Any] = {
@@ -356,6 +373,12 @@ def moved(config: ControlConfig) -> ControlConfig:
         adm=replace(config.adm, direct="information"),
         latent=replace(config.latent, above_chance=True, reward="moved"),
     )
+
+
+def things(config: ControlConfig) -> ControlConfig:
+    """Control of what moves, carried by things. Three frames show how fast a thing is."""
+    config = moved(config)
+    return replace(config, things=ThingsConfig(slots=12), rtm=replace(config.rtm, stack=3))
 
 
 def mini(config: ControlConfig) -> ControlConfig:

@@ -106,6 +106,8 @@ def make(
     settings = preset_settings(spec.config, preset) | settings  # as in our own training
     if maps.oracle.lags:
         raise UsageError("control.oracle plays copies of the game, but a reward here never steps one; leave it out.")
+    if maps.things.slots:
+        raise UsageError("control.things is for training here; a reward beside other code has cells: leave it out.")
     device = torch.device(device)
     actions = discrete(action_space)
     world = World(int(n_envs), int(actions.n), reader.frame_shape, device, seed, cells=(maps.H, maps.W))

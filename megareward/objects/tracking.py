@@ -34,8 +34,18 @@ class Slots(NamedTuple):
 
 
 def follow(before: Slots, found: Boxes, reach: int) -> Slots:
-    """Every slot goes on with the nearest thing of its colour, nearest pairs first, measured from where it would be had
-    it moved on; things that nobody followed open the free slots in their order."""
+    """Every slot goes on with its thing; things that nobody followed open the free slots in their order."""
+    boxes, goes_on = assign(before, found, reach)
+    old = before.boxes
+    same_size = (boxes.bottom - boxes.top == old.bottom - old.top) & (boxes.right - boxes.left == old.right - old.left)
+    followed = goes_on & same_size
+    moves = torch.stack([boxes.top - old.top, boxes.left - old.left], -1) * followed[..., None]
+    return Slots(boxes, moves, followed)
+
+
+def assign(before: Slots, found: Boxes, reach: int) -> tuple[Boxes, Bool[Tensor, "N S"]]:
+    """The things found, slot by slot, and which slots go on with what they held: the nearest thing of its colour,
+    nearest pairs first, measured from where it would be had it moved on."""
     distance = _distances(before, found, reach)  # (N, S, S) of slot and thing
     N, S, _ = distance.shape
     never = torch.iinfo(distance.dtype).max
@@ -53,12 +63,7 @@ def follow(before: Slots, found: Boxes, reach: int) -> Slots:
     opens = (free.cumsum(1)[:, :, None] == fresh.cumsum(1)[:, None, :]) & free[:, :, None] & fresh[:, None, :]
     source = torch.where(free, opens.long().argmax(2), match)
     filled = ~free | opens.any(2)
-    boxes = Boxes(*(values.gather(1, source) * filled for values in found))
-    old = before.boxes
-    same_size = (boxes.bottom - boxes.top == old.bottom - old.top) & (boxes.right - boxes.left == old.right - old.left)
-    followed = ~free & same_size
-    moves = torch.stack([boxes.top - old.top, boxes.left - old.left], -1) * followed[..., None]
-    return Slots(boxes, moves, followed)
+    return Boxes(*(values.gather(1, source) * filled for values in found)), ~free
 
 
 def _distances(before: Slots, found: Boxes, reach: int) -> Int[Tensor, "N S S"]:

@@ -61,13 +61,20 @@ def components(
             now = torch.where(joined, torch.minimum(now, padded[:, y : y + px_h, x : x + px_w]), now)
         # The pixel that gave the label learns of it, too, and may know of a lower one by now.
         lowest = label.scatter_reduce(1, label, now.flatten(1), "amin")
-        label = lowest.gather(1, now.flatten(1))
+        known, label = label, lowest.gather(1, now.flatten(1))
         label = label.gather(1, label)
+        if label.device.type == "cpu" and torch.equal(label, known):  # small shapes need few rounds
+            break
     return label.view(N, px_h, px_w)
 
 
-def find_boxes(frames: UInt8[Tensor, "N px_h px_w"], background: UInt8[Tensor, "px_h px_w"], n_boxes: int) -> Boxes:
-    """The largest components of what is not background."""
+def find_boxes(
+    frames: UInt8[Tensor, "N px_h px_w"],
+    background: UInt8[Tensor, "px_h px_w"],
+    n_boxes: int,
+    areas: tuple[int, int] = AREA,
+) -> Boxes:
+    """The largest components of what is not background, as far as their area lies within `areas`."""
     N, px_h, px_w = frames.shape
     P, device = px_h * px_w, frames.device
     levels = frames.long()
@@ -80,7 +87,7 @@ def find_boxes(frames: UInt8[Tensor, "N px_h px_w"], background: UInt8[Tensor, "
         return torch.zeros(N * P, dtype=torch.int64, device=device).scatter_add_(0, index, values.flatten()).view(N, P)
 
     area, brightness = add(inside.long()), add(levels.flatten(1) * inside)
-    area = area * ((area >= AREA[0]) & (area <= AREA[1]))
+    area = area * ((area >= areas[0]) & (area <= areas[1]))
     n = min(n_boxes, P)
     key = (area * P + (P - 1 - numbers)).topk(n, dim=1)  # no two are equal, so the order is the same everywhere
     chosen = key.indices

@@ -108,7 +108,11 @@ class ControlObserver(Observer):
 
 
 def build(context: Context) -> Observer:
-    """Learnt maps or, where the settings ask for this diagnosis, true ones."""
+    """Learnt maps of cells or of things or, where the settings ask for this diagnosis, true ones."""
+    if context.control.things.slots:
+        from megareward.observers.things import ThingObserver
+
+        return ThingObserver(context)
     if context.control.oracle.lags:
         from megareward.observers.oracle import Oracle
 

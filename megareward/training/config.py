@@ -216,7 +216,7 @@ class TrainConfig:
     def overlaps_on(self, device: str) -> bool:
         """Whether the control models learn while the next rollout is collected."""
         wanted = self.control.overlap == "on" or (self.control.overlap == "auto" and device == "cuda")
-        return wanted and self.tracks_control and not self.uses_oracle
+        return wanted and self.tracks_control and not self.uses_oracle and not self.control.things.slots
 
     @property
     def batch(self) -> int:

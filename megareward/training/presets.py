@@ -7,6 +7,7 @@ from megareward.control.config import mini as mini_control
 from megareward.control.config import moved as moved_control
 from megareward.control.config import paper as literal_control
 from megareward.control.config import released as released_control
+from megareward.control.config import things as things_control
 from megareward.errors import UsageError, suggestion
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.rewards.settings import ScoreConfig, preset_settings
@@ -67,6 +68,13 @@ def moved(config: TrainConfig) -> TrainConfig:
     if "end_takes_all" in vars(reward):
         reward = replace(reward, end_takes_all=False)
     return replace(config, control=moved_control(config.control), reward=reward)
+
+
+def things(config: TrainConfig) -> TrainConfig:
+    """The reward of `moved` with things in place of cells: a thing keeps its control wherever it goes, and one that is
+    near takes none but by being moved."""
+    config = moved(config)
+    return replace(config, control=things_control(config.control))
 
 
 def many(config: TrainConfig) -> TrainConfig:
@@ -185,6 +193,7 @@ PRESETS = {
     "released": released,
     "rnd-paper": rnd_paper,
     "moved": moved,
+    "things": things,
     "many": many,
     "mini": mini,
     "debug": debug,

@@ -1,18 +1,21 @@
 """The episodes of an audit as a recording: what the run believes to control beside what it truly does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from megareward.audit.camera import film
-from megareward.audit.learnt import as_seen, learnt_maps
+from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
+from megareward.audit.things import followed
 from megareward.audit.truth import load_truth
 from megareward.control.models import ControlModels
 from megareward.errors import UsageError
+from megareward.observers.things import ThingControl
 from megareward.runs.folder import RunFolder
 from megareward.state import part
+from megareward.things.models import ThingModels
 from megareward.training.config import read_config
 from megareward.training.evaluate import mismatch_explained, newest_tensors
 from megareward.viewer.recording import Maps, Recording, RunMaps, in_percent, shown_as
@@ -27,7 +30,8 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         raise UsageError(f"{report} does not exist; `megareward audit {path} --policy {policy}` finds the truth first.")
     config, (learnt, frames_trained) = read_config(folder, warn), newest_tensors(folder, warn)
     truth = load_truth(path / str(read_audit(report).get("truth", "truth")))
-    models = ControlModels(config.control, truth.frame_shape, len(truth.action_names), device)
+    make = ThingModels if config.control.things.slots else ControlModels
+    models = make(config.control, truth.frame_shape, len(truth.action_names), device)
     with mismatch_explained():
         models.load_state_dict(part(learnt, "observer.control"))
     shown = film(truth, config)
@@ -37,13 +41,20 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
             "only a run whose --stabilise found every shift can be shown beside it."
         )
     seen = as_seen(shown.truth, config.noise)
-    maps, episodes = learnt_maps(models, seen), truth.episodes
+    episodes = truth.episodes
     rho, nothing = config.control.latent.rho, torch.zeros(1, dtype=torch.int64)
     bound = float((rho ** torch.arange(truth.lags)).sum())
 
     def joined(parts: list[torch.Tensor]) -> np.ndarray:
         return torch.cat(parts).cpu().numpy()
 
+    maps: Sequence[LearntMaps | ThingControl]
+    relation = None
+    if isinstance(models, ThingModels):
+        maps = [followed(models, episode) for episode in seen.episodes]
+    else:
+        maps = of_cells = learnt_maps(models, seen)
+        relation = in_percent(torch.cat([m.relation for m in of_cells]))
     return Recording(
         game=truth.about["game"],
         method=shown_as(folder.record()["config"], policy == "random"),
@@ -61,7 +72,7 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
             joined([m.direct for m in maps]),
             joined([m.g for m in maps]),
             joined([m.mega_reward for m in maps]),
-            in_percent(torch.cat([m.relation for m in maps])),
+            relation,
         ),
         # Eq. 9 divided by its bound: the discounted share of the followed actions that control the cell.
         truth=Maps(joined([e.direct.float() for e in episodes]), joined([e.g(rho) / bound for e in episodes])),

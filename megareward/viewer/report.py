@@ -118,7 +118,7 @@ def _audits(runs: list[Run]) -> str:
     ]
     lines = []
     for name, scores in zip(names, every, strict=True):
-        known = [(n, e) for n, e in enumerate(scores["lag_auroc"], 1) if e["low"] is not None]
+        known = [(n, e) for n, e in enumerate(scores.get("lag_auroc", []), 1) if e["low"] is not None]
         if len(known) > 1:
             columns = [np.array([e[part] for _, e in known]) for part in ("mean", "low", "high")]
             lines.append(Line(name.removesuffix(" play"), np.array([n for n, _ in known], dtype=float), *columns))

@@ -145,7 +145,7 @@ def read_audit(path: Path) -> dict[str, Any]:
 def _check_audit(audit: dict[str, Any]) -> None:
     """Raises unless all that a report shows is there."""
     scores, _ = audit["scores"], (audit["run"], audit["policy"])
-    estimates = [*(scores[name] for name in ("direct_auroc", "g_auroc", "g_spearman")), *scores["lag_auroc"]]
+    estimates = [*(scores[name] for name in ("direct_auroc", "g_auroc", "g_spearman")), *scores.get("lag_auroc", [])]
     numbers = [e[part] for e in estimates for part in ("mean", "low", "high") if e[part] is not None]
     numbers += [scores[f"{name}_calibration"]["error"] for name in ("direct", "g")]
     for number in numbers:

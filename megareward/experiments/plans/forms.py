@@ -84,6 +84,8 @@ WHAT_MOVES = both(method("mega"), MOVED, no_charge)
 BY_INFORMATION = control(adm={"direct": "information"}, latent={"above_chance": True})
 """Direct control by what each cell tells of the action, of which g counts what exceeds chance: next to nothing adds
 nothing to g."""
+OF_THINGS = both(BY_INFORMATION, control(things={"slots": 12}, rtm={"stack": 3}))
+"""Things carry control, not cells; what they tell of the action is direct control."""
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 GROWTH = {
     "mega without the charge": both(method("mega"), no_charge),
@@ -95,8 +97,10 @@ GROWTH = {
     "moved": WHAT_MOVES,
     "information": both(method("mega"), BY_INFORMATION),
     "moved, information": both(WHAT_MOVES, BY_INFORMATION),
+    "things": both(WHAT_MOVES, OF_THINGS),
+    "things, Eq. 11": both(method("mega"), OF_THINGS),
 }
 """Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
 of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
 two; of relations to which every changed pixel adds alike; a reward not for the growth but for the control of what
-moves; and both where direct control is not attention but what each cell tells of the action."""
+moves; both where direct control is not attention but what each cell tells of the action; and both of things."""

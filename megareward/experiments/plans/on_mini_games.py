@@ -139,7 +139,8 @@ DEATH = Experiment(
     | {
         f"moved, information, {words}": both(GROWTH["moved, information"], change)
         for words, change in REFUTED_BY.items()
-    },
+    }
+    | {f"things, {words}": both(GROWTH["things"], change) for words, change in REFUTED_BY.items()},
     columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,
     seeds=5,

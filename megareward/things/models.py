@@ -1,0 +1,269 @@
+"""Who controls what, thing by thing: direct control (ADM's part) and whom each thing relied on (RTM's part).
+
+  direct    a thing is under control as far as it tells which action was taken: the guess of a network that sees how
+            this thing alone looked and looks now, by how far it is from no guess [D32]
+  relation  Phi draws what a thing will look like from the thing alone. Where that fails, every neighbour in turn is
+            shown beside it: whoever makes the drawing better is who it relied on (the posterior of these explanations).
+            A thing that was not there before relies on whoever draws it. One that looks as it did relies on itself
+
+A ball that flies on is explained by itself, one that bounces off a paddle only with the paddle: there control changes
+hands. A car that passes by the walker is explained by itself all the time, and takes nothing along.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from megareward.control.background import Background
+from megareward.control.config import ControlConfig
+from megareward.control.grid import Grid
+from megareward.errors import UsageError
+from megareward.state import State, joined, part
+from megareward.things.networks import Draws, Guesses
+from megareward.things.sight import Things, apart, farthest, find, follow, pixels
+from megareward.types import Bool, Float, Int, Tensor, UInt8
+
+NOISE = 16 / 255
+"""Standard deviation of a pixel about what was drawn, from black to white."""
+DOUBT = 20.0
+"""Nats that speak against anybody else having to do with how a thing looks: so much better must the drawing be."""
+READABLE = 0.1
+"""A thing that tells less of the action than this share of all that there is to tell is not controlled."""
+WITH_A_NEIGHBOUR = 0.6
+"""How often Phi learns from a thing and a neighbour of it together, where there is one; else from the thing alone."""
+
+
+class Seen(NamedTuple):
+    """The things of a transition, up to S of them, and who is who."""
+
+    frames: Float[Tensor, "N F px_h px_w"]
+    """K frames up to s_{t-1}, then s_t, as differences to the background, from -1 to 1."""
+    things: Things
+    own: Bool[Tensor, "N F S px_h px_w"]
+    """Pixels of each thing. In the last frame those of what the slots hold there, in all others those of what they held
+    in s_{t-1}."""
+
+    @property
+    def before(self) -> Bool[Tensor, "N S px_h px_w"]:
+        return self.own[:, -2]
+
+    @property
+    def now(self) -> Bool[Tensor, "N S px_h px_w"]:
+        return self.own[:, -1]
+
+    def shown(self, n: Int[Tensor, "M"], *things: Int[Tensor, "M"]) -> Float[Tensor, "M K px_h px_w"]:
+        """The frames up to s_{t-1} of some transitions, with these things alone; -1 is no thing."""
+        visible = torch.zeros_like(self.own[n, :-1, 0])
+        for thing in things:
+            visible |= self.own[n, :-1, thing.clamp(min=0)] & (thing >= 0)[:, None, None, None]
+        return self.frames[n, :-1] * visible
+
+
+class ThingAttention(NamedTuple):
+    """What a step says of the up to S things of each environment, and where they are."""
+
+    direct: Float[Tensor, "N S"]
+    relation: Float[Tensor, "N S S"]
+    """[to, from]: from what the slot `from` held in s_{t-1}. Rows sum to 1 at most."""
+    changed: Bool[Tensor, "N S"]
+    """The thing is new, or moved, or looks different."""
+    before: Bool[Tensor, "N S px_h px_w"]
+    """Pixels of the things of s_{t-1}."""
+    now: Bool[Tensor, "N S px_h px_w"]
+
+
+class ThingModels:
+    """The networks and what they see. Frames go in as bytes."""
+
+    def __init__(
+        self,
+        config: ControlConfig,
+        frame_shape: tuple[int, int],
+        n_actions: int,
+        device: torch.device | str = "cpu",
+        seed: int = 0,
+    ) -> None:
+        self.config, self.frame_shape, self.n_actions = config, frame_shape, n_actions
+        self.device, self.S, self.K = torch.device(device), config.things.slots, config.rtm.stack
+        self.grid = Grid(config.H, config.W, *frame_shape)
+        sizes = (frame_shape, self.K, n_actions, config.rtm.local_features)
+        with torch.random.fork_rng(devices=[]):  # the weights are a function of the seed, and touch no other draw
+            torch.manual_seed(seed)
+            self.draws, self.guesses = Draws(*sizes), Guesses(*sizes)
+        if any(side % self.draws.block for side in frame_shape):
+            raise UsageError(
+                f"Frames of {frame_shape[0]} x {frame_shape[1]} pixels cannot be cut into blocks of "
+                f"{self.draws.block} x {self.draws.block}; leave out --control.things.slots, or use another size."
+            )
+        self.modules = nn.ModuleDict({"draws": self.draws, "guesses": self.guesses}).to(self.device)
+        self.background = Background(frame_shape, config.background_frames, self.device)
+
+    @property
+    def scenery(self) -> Float[Tensor, "px_h px_w"]:
+        return self.background.frame.float() / 255
+
+    def find(self, frames: UInt8[Tensor, "N F px_h px_w"]) -> Int[Tensor, "N F S 6"]:
+        """The things of every frame by itself. Whoever sees a frame more than once may keep this."""
+        return find(frames, self.background.frame, self.S)
+
+    def see(
+        self,
+        stack: UInt8[Tensor, "N K px_h px_w"],
+        now: UInt8[Tensor, "N px_h px_w"],
+        found: Int[Tensor, "N F S 6"] | None = None,
+    ) -> Seen:
+        frames = torch.cat([stack, now[:, None]], 1)
+        things = follow(self.find(frames) if found is None else found, farthest(self.frame_shape))
+        own = pixels(things.boxes, things.levels, frames[:, :, None], self.background.frame)  # (N, F, S, px_h, px_w)
+        same = torch.cat([things.known_since()[:, :-1], things.there[:, -1:]], 1)
+        return Seen(frames.float() / 255 - self.scenery, things, own & same[..., None, None] & self.background.known)
+
+    @torch.no_grad()
+    def attend(
+        self,
+        stack: UInt8[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        now: UInt8[Tensor, "N px_h px_w"],
+        found: Int[Tensor, "N F S 6"] | None = None,
+    ) -> ThingAttention:
+        """For one real transition of every environment. `found`: what `find` says of the stack and of `now`."""
+        seen = self.see(stack, now, found)
+        goes_on = seen.things.goes_on[:, -1] & seen.now.any((-2, -1))
+        changed = (seen.before ^ seen.now).any((-2, -1)) | ~goes_on
+        changed &= seen.now.any((-2, -1))
+        return ThingAttention(
+            self.direct(seen), self.relation(seen, actions, goes_on, changed), changed, seen.before, seen.now
+        )
+
+    def direct(self, seen: Seen) -> Float[Tensor, "N S"]:
+        """What each thing tells of the action, as a share of all there is to tell where every action is as likely."""
+        n, thing = seen.now.any((-2, -1)).nonzero().unbind(1)
+        told = seen.frames.new_zeros(seen.now.shape[:2])
+        if len(n) and self.n_actions > 1:
+            log_p = self._guess(seen, n, thing).log_softmax(-1)
+            all_of_it = math.log(self.n_actions)
+            told[n, thing] = (log_p.exp() * (log_p + all_of_it)).sum(-1) / all_of_it
+        return told * (told > READABLE)
+
+    def _guess(self, seen: Seen, n: Int[Tensor, "M"], thing: Int[Tensor, "M"]) -> Float[Tensor, "M A"]:
+        was = torch.where(seen.things.goes_on[n, -1, thing], thing, -1)
+        return self.guesses(seen.shown(n, was), seen.frames[n, -1] * seen.now[n, thing], self.scenery)
+
+    def relation(
+        self, seen: Seen, actions: Int[Tensor, "N"], goes_on: Bool[Tensor, "N S"], changed: Bool[Tensor, "N S"]
+    ) -> Float[Tensor, "N S S"]:
+        """Only what is in question is drawn: a thing alone if it changed, with a neighbour if it is not yet explained,
+        and all that is near something new."""
+        S, boxes = self.S, seen.things.boxes
+        was, fresh = seen.before.any((-2, -1)), changed & ~goes_on
+        blank = -(seen.frames[:, -1, None] * seen.now / NOISE).square().sum((-2, -1)) / 2  # (N, S)
+
+        itself = torch.eye(S, dtype=torch.bool, device=self.device)
+        by_itself = self._explain(seen, actions, changed & goes_on, itself).diagonal(dim1=1, dim2=2)
+        explained = torch.maximum(by_itself, blank)
+        near = (apart(boxes[:, -2, :, None], boxes[:, -2, None, :]) <= self.draws.reach) & was[:, None, :] & ~itself
+        open_question = changed & goes_on & (explained < -DOUBT)
+        together = self._explain(seen, actions, open_question, near, with_itself=True)
+        near_new = (apart(boxes[:, -1, :, None], boxes[:, -2, None, :]) <= self.draws.reach) & was[:, None, :]
+        parents = self._explain(seen, actions, fresh, near_new)
+        asked = (fresh[:, :, None] & near_new) | (open_question[:, :, None] & near)
+        with_others = torch.where(fresh[:, :, None], parents, together) - DOUBT
+        without = torch.where(goes_on, explained, blank)[..., None]
+        likely = torch.cat([without, with_others.masked_fill(~asked, -torch.inf)], -1).softmax(-1)  # (N, S, 1 + S)
+        relation = likely[..., 1:] + torch.diag_embed(likely[..., 0] * goes_on)
+        unchanged = goes_on & ~changed
+        return torch.where(unchanged[..., None], itself.float(), relation * seen.now.any((-2, -1))[..., None])
+
+    def _explain(
+        self,
+        seen: Seen,
+        actions: Int[Tensor, "N"],
+        to: Bool[Tensor, "N S"],
+        source: Bool[Tensor, "*#N S S"],
+        with_itself: bool = False,
+    ) -> Float[Tensor, "N S S"]:
+        """[to, from]: the log-likelihood of what each thing `to` looks like, drawn from each `source` alone, or from
+        source and thing itself; 0 where nobody asked. Phi draws around the thing only, as that is all it takes."""
+        n, thing, other = (to[:, :, None] & source).nonzero().unbind(1)
+        found = seen.frames.new_zeros(len(to), self.S, self.S)
+        if len(n):
+            shown = seen.shown(n, other, thing) if with_itself else seen.shown(n, other)
+            rows, columns = (
+                window(ends, self.draws) for ends in axes(seen.things.boxes[n, -1, thing], self.frame_shape)
+            )
+            m = torch.arange(len(n), device=n.device)[:, None, None]
+            at = (m, rows[:, :, None], columns[:, None, :])  # (M, side_h, side_w) each
+            drawn = self.draws(shown.movedim(1, -1)[at].movedim(-1, 1), self.scenery[at[1:]][:, None], actions[n])
+            error = (drawn - seen.frames[n, -1][at]) * seen.now[n, thing][at] / NOISE
+            found[n, thing, other] = -error.square().sum((-2, -1)) / 2
+        return found
+
+    # Learning ------------------------------------------------------------------------------------------------------
+
+    def losses(
+        self,
+        stack: UInt8[Tensor, "N K px_h px_w"],
+        actions: Int[Tensor, "N"],
+        now: UInt8[Tensor, "N px_h px_w"],
+        log_policy: Float[Tensor, "N A"],
+        random: Float[Tensor, "N 4 S"],
+    ) -> dict[str, Float[Tensor, ""]]:
+        """Of Phi, on one thing of each transition, alone or with a neighbour; and of the guess, on one thing of each.
+        `random`: numbers from 0 to 1 that decide which."""
+        with torch.no_grad():
+            seen = self.see(stack, now)
+            boxes, N = seen.things.boxes, torch.arange(len(stack), device=self.device)
+            was, there = seen.before.any((-2, -1)), seen.now.any((-2, -1))
+            near = apart(boxes[:, -2, :, None], boxes[:, -2, None, :]) <= self.draws.reach  # (N, S, S)
+            near &= was[:, :, None] & was[:, None, :] & ~torch.eye(self.S, dtype=torch.bool, device=self.device)
+            one = (was * (1 + random[:, 0] + near.any(-1) / 2)).argmax(-1)  # those with neighbours more often
+            two = (near[N, one] * (1 + random[:, 1])).argmax(-1)
+            two = torch.where(near[N, one, two] & (random[:, 2, 0] < WITH_A_NEIGHBOUR), two, -1)
+            shown, target = seen.shown(N, one, two), self._becomes(seen, N, one, two)
+            counts = F.max_pool2d(
+                (shown != 0).any(1, keepdim=True).float(), 2 * self.draws.reach + 1, 1, self.draws.reach
+            )
+            who = (there * (1 + random[:, 3])).argmax(-1)
+        error = (self.draws(shown, self.scenery, actions) - target).square() * counts[:, 0]
+        logits = self._guess(seen, N, who) + log_policy
+        guess = F.cross_entropy(logits, actions, reduction="none") * there.any(-1)
+        return {
+            "draw": error.sum((-2, -1)).mean(),
+            "guess": guess.sum() / there.any(-1).sum().clamp(min=1),
+        }
+
+    def _becomes(self, seen: Seen, n: Int[Tensor, "M"], *things: Int[Tensor, "M"]) -> Float[Tensor, "M px_h px_w"]:
+        """What the things show at t, and with them all that is new there."""
+        goes_on, there = seen.things.goes_on[n, -1], seen.now[n].any((-2, -1))  # (M, S)
+        slots = torch.arange(self.S, device=self.device)
+        chosen = torch.stack([slots == thing[:, None] for thing in things]).any(0)
+        visible = (seen.now[n] & ((chosen & goes_on) | (there & ~goes_on))[..., None, None]).any(1)
+        return seen.frames[n, -1] * visible
+
+    def copy_statistics(self, other: "ThingModels") -> None:
+        self.background.copy_from(other.background)
+
+    def state_dict(self) -> State:
+        return joined(modules=self.modules.state_dict(), background=self.background.state_dict())
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.modules.load_state_dict(part(state, "modules"))
+        self.background.load_state_dict(part(state, "background"))
+
+
+def axes(boxes: Int[Tensor, "M 4"], frame_shape: tuple[int, int]) -> list[tuple[Tensor, Tensor, int]]:
+    """First and last end of boxes and the length of the screen, down and across."""
+    return [(boxes[:, i], boxes[:, i + 2], frame_shape[i]) for i in (0, 1)]
+
+
+def window(ends: tuple[Int[Tensor, "M"], Int[Tensor, "M"], int], draws: Draws) -> Int[Tensor, "M side"]:
+    """Along one axis, the pixels that decide what is drawn between the ends of each box: as far as Phi reaches, all of
+    one length, within the screen, in whole blocks."""
+    (begin, end, pixels), block = ends, draws.block
+    side = min(-(-int((end - begin).max()) // block) * block + 2 * draws.reach + block, pixels)
+    start = ((begin - draws.reach).clamp(min=0) // block * block).clamp(max=pixels - side)
+    return start[:, None] + torch.arange(side, device=begin.device)
