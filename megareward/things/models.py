@@ -24,7 +24,7 @@ from megareward.control.grid import Grid
 from megareward.errors import UsageError
 from megareward.state import State, joined, part
 from megareward.things.networks import Draws, Guesses
-from megareward.things.sight import Things, apart, farthest, find, follow, pixels
+from megareward.things.sight import Things, apart, farthest, find, follow, most_in_a_frame, pixels
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 NOISE = 16 / 255
@@ -38,7 +38,7 @@ WITH_A_NEIGHBOUR = 0.6
 
 
 class Seen(NamedTuple):
-    """The things of a transition, up to S of them, and who is who."""
+    """The things of a transition and who is who. S is as many as the fullest frame of all environments shows."""
 
     frames: Float[Tensor, "N F px_h px_w"]
     """K frames up to s_{t-1}, then s_t, as differences to the background, from -1 to 1."""
@@ -117,7 +117,8 @@ class ThingModels:
         found: Int[Tensor, "N F S 6"] | None = None,
     ) -> Seen:
         frames = torch.cat([stack, now[:, None]], 1)
-        things = follow(self.find(frames) if found is None else found, farthest(self.frame_shape))
+        found = self.find(frames) if found is None else found
+        things = follow(found[:, :, : most_in_a_frame(found)], farthest(self.frame_shape))
         own = pixels(things.boxes, things.levels, frames[:, :, None], self.background.frame)  # (N, F, S, px_h, px_w)
         same = torch.cat([things.known_since()[:, :-1], things.there[:, -1:]], 1)
         return Seen(frames.float() / 255 - self.scenery, things, own & same[..., None, None] & self.background.known)
@@ -158,11 +159,11 @@ class ThingModels:
     ) -> Float[Tensor, "N S S"]:
         """Only what is in question is drawn: a thing alone if it changed, with a neighbour if it is not yet explained,
         and all that is near something new."""
-        S, boxes = self.S, seen.things.boxes
+        boxes = seen.things.boxes
         was, fresh = seen.before.any((-2, -1)), changed & ~goes_on
         blank = -(seen.frames[:, -1, None] * seen.now / NOISE).square().sum((-2, -1)) / 2  # (N, S)
 
-        itself = torch.eye(S, dtype=torch.bool, device=self.device)
+        itself = torch.eye(boxes.shape[2], dtype=torch.bool, device=self.device)
         by_itself = self._explain(seen, actions, changed & goes_on, itself).diagonal(dim1=1, dim2=2)
         explained = torch.maximum(by_itself, blank)
         near = (apart(boxes[:, -2, :, None], boxes[:, -2, None, :]) <= self.draws.reach) & was[:, None, :] & ~itself
@@ -189,7 +190,7 @@ class ThingModels:
         """[to, from]: the log-likelihood of what each thing `to` looks like, drawn from each `source` alone, or from
         source and thing itself; 0 where nobody asked. Phi draws around the thing only, as that is all it takes."""
         n, thing, other = (to[:, :, None] & source).nonzero().unbind(1)
-        found = seen.frames.new_zeros(len(to), self.S, self.S)
+        found = seen.frames.new_zeros(*to.shape, to.shape[1])
         if len(n):
             shown = seen.shown(n, other, thing) if with_itself else seen.shown(n, other)
             rows, columns = (
@@ -217,9 +218,13 @@ class ThingModels:
         with torch.no_grad():
             seen = self.see(stack, now)
             boxes, N = seen.things.boxes, torch.arange(len(stack), device=self.device)
+            random, others = (
+                random[:, :, : boxes.shape[2]],
+                ~torch.eye(boxes.shape[2], dtype=torch.bool, device=self.device),
+            )
             was, there = seen.before.any((-2, -1)), seen.now.any((-2, -1))
             near = apart(boxes[:, -2, :, None], boxes[:, -2, None, :]) <= self.draws.reach  # (N, S, S)
-            near &= was[:, :, None] & was[:, None, :] & ~torch.eye(self.S, dtype=torch.bool, device=self.device)
+            near &= was[:, :, None] & was[:, None, :] & others
             one = (was * (1 + random[:, 0] + near.any(-1) / 2)).argmax(-1)  # those with neighbours more often
             two = (near[N, one] * (1 + random[:, 1])).argmax(-1)
             two = torch.where(near[N, one, two] & (random[:, 2, 0] < WITH_A_NEIGHBOUR), two, -1)
@@ -239,7 +244,7 @@ class ThingModels:
     def _becomes(self, seen: Seen, n: Int[Tensor, "M"], *things: Int[Tensor, "M"]) -> Float[Tensor, "M px_h px_w"]:
         """What the things show at t, and with them all that is new there."""
         goes_on, there = seen.things.goes_on[n, -1], seen.now[n].any((-2, -1))  # (M, S)
-        slots = torch.arange(self.S, device=self.device)
+        slots = torch.arange(goes_on.shape[1], device=self.device)
         chosen = torch.stack([slots == thing[:, None] for thing in things]).any(0)
         visible = (seen.now[n] & ((chosen & goes_on) | (there & ~goes_on))[..., None, None]).any(1)
         return seen.frames[n, -1] * visible

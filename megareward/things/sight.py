@@ -52,6 +52,11 @@ def find(
     return torch.stack(found, -1).view(N, F, S, 6)
 
 
+def most_in_a_frame(found: Int[Tensor, "N F S 6"]) -> int:
+    """How many slots `follow` needs, at least 1: a new thing takes the first slot that is free."""
+    return max(1, int((found[..., 4] > 0).sum(-1).max()))
+
+
 def follow(found: Int[Tensor, "N F S 6"], reach: int) -> Things:
     """Who is who, from the first frame on. A thing moves by less than `reach` pixels in a step."""
     N, _, S, _ = found.shape

@@ -47,7 +47,8 @@ def a_crowd(size: int, seed: int) -> torch.Tensor:
 def relation_as_loops(own: ThingModels, frames: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
     """Thing by thing, each drawing of the whole screen, as the text of the module has it."""
     seen = own.see(frames[:, :-1], frames[:, -1])
-    boxes, relation = seen.things.boxes, torch.zeros(N, S, S)
+    boxes, n_things = seen.things.boxes, seen.now.shape[1]
+    relation = torch.zeros(N, n_things, n_things)
 
     def likelihood(n: int, to: int, *shown: int) -> float:
         n_, things = torch.tensor([n]), [torch.tensor([thing]) for thing in shown]
@@ -57,7 +58,7 @@ def relation_as_loops(own: ThingModels, frames: torch.Tensor, actions: torch.Ten
 
     for n in range(N):
         was, now = seen.before[n].any((-2, -1)), seen.now[n].any((-2, -1))
-        for to in range(S):
+        for to in range(n_things):
             if not now[to]:
                 continue
             blank = -float((seen.frames[n, -1][seen.now[n, to]].double() / NOISE).square().sum()) / 2
@@ -67,7 +68,7 @@ def relation_as_loops(own: ThingModels, frames: torch.Tensor, actions: torch.Ten
                 continue
             by_itself = max(likelihood(n, to, to), blank) if stays else blank
             likely = {-1: by_itself}
-            for other in range(S):
+            for other in range(n_things):
                 place = boxes[n, -2 if stays else -1, to]
                 if not was[other] or (stays and other == to) or apart(place, boxes[n, -2, other]) > own.draws.reach:
                     continue
@@ -102,6 +103,20 @@ def test_what_was_found_before_need_not_be_found_again():
     anew = own.attend(frames[:, :-1], actions, frames[:, -1])
     kept = own.attend(frames[:, :-1], actions, frames[:, -1], own.find(frames))
     assert all(torch.equal(a, b) for a, b in zip(anew, kept, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_slots_that_no_frame_needs_change_nothing(seed, monkeypatch):
+    own, frames, actions = models(), a_crowd(24, seed), torch.tensor([0, 3, 1])
+    few = own.attend(frames[:, :-1], actions, frames[:, -1])
+    used = few.now.shape[1]
+    monkeypatch.setattr("megareward.things.models.most_in_a_frame", lambda found: S)
+    every = own.attend(frames[:, :-1], actions, frames[:, -1])
+    assert used < S == every.now.shape[1]
+    assert not any(part[:, used:].any() for part in every)
+    for a, b in zip(few, every, strict=True):
+        b = b[:, :used, :used] if a.shape == few.relation.shape else b[:, :used]
+        torch.testing.assert_close(a, b)
 
 
 def test_an_untrained_guess_tells_nothing_and_an_unknown_background_shows_nothing():
