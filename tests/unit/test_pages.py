@@ -22,6 +22,7 @@ from megareward.experiments.table import markdown
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "experiments"
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+KINDS_OF_GAMES = ("last_games", "whole_games")
 RECORDED = [name for name in EXPERIMENTS if (RECORDS / name / "table.md").exists()]
 
 
@@ -71,6 +72,22 @@ def test_the_page_says_how_long_the_first_hour_was_silent():
     text = " ".join(PAGES["docs/performance.md"].split())
     assert f"nothing was silent for longer than {longest:.1f} s" in text
     assert f"had saved and ended {stopping:.1f} s after Ctrl-C" in text
+
+
+def test_the_page_says_how_runs_go_on_that_were_moved():
+    files = sorted((ROOT / "results" / "bench").glob("moved-run-breakout-*.json"))
+    runs = [run for path in files for run in json.loads(path.read_text())["runs"]]
+    of_seeds = np.array(
+        [[np.mean(run[who][kind]) for kind in KINDS_OF_GAMES for who in ("stayed", "moved")] for run in runs]
+    )
+    numbered = [*((str(seed), row) for seed, row in enumerate(of_seeds)), ("mean", of_seeds.mean(0))]
+    [table] = [t for t in tables("docs/sweeps.md") if t[0].startswith("| seed | 50 games, stayed |")]
+    assert table[2:] == [f"| {name} | " + " | ".join(f"{score:.2f}" for score in row) + " |" for name, row in numbered]
+    ahead = of_seeds[:, 1::2] - of_seeds[:, ::2]  # (seeds, kinds)
+    words = [
+        f"{m:.2f} +- {e:.2f}" for m, e in zip(ahead.mean(0), ahead.std(0, ddof=1) / len(ahead) ** 0.5, strict=True)
+    ]
+    assert f"by {words[0]} in training and by {words[1]} in whole games" in " ".join(PAGES["docs/sweeps.md"].split())
 
 
 def test_the_page_about_maps_has_the_recorded_numbers():
