@@ -205,6 +205,10 @@ class ThingsConfig:
 
     slots: int = 0
     """Things that are followed at most, the largest first. 0: cells, as in the paper."""
+    sight: Literal["contrast", "level"] = "contrast"
+    """What a thing is, besides connected and not background. contrast: of any grey levels, but all of it brighter than
+    the background, or all of it darker; so sprites of several colours and blurred edges are one thing, and so are two
+    that touch. level: of one grey level."""
 
     def __post_init__(self) -> None:
         _require(self.slots >= 0, "things.slots", self.slots, "use 0 (cells) or the number of things to follow")
@@ -375,10 +379,14 @@ def moved(config: ControlConfig) -> ControlConfig:
     )
 
 
+def by_things(config: ControlConfig) -> ControlConfig:
+    """Things carry control. Three frames show how fast a thing is."""
+    return replace(config, things=ThingsConfig(slots=24), rtm=replace(config.rtm, stack=3))
+
+
 def things(config: ControlConfig) -> ControlConfig:
-    """Control of what moves, carried by things. Three frames show how fast a thing is."""
-    config = moved(config)
-    return replace(config, things=ThingsConfig(slots=12), rtm=replace(config.rtm, stack=3))
+    """Control of what moves, carried by things."""
+    return by_things(moved(config))
 
 
 def mini(config: ControlConfig) -> ControlConfig:

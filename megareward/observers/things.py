@@ -24,7 +24,15 @@ class ThingControl(NamedTuple):
     g: Float[Tensor, "N HW"]
     handed_on: Float[Tensor, "N HW"]
     mega_reward: Float[Tensor, "N"]
-    """Summed over things, not over cells."""
+    """Summed over things, not over cells; where what moves is paid, over the pixels of things, in cells."""
+
+
+def what_moves(
+    direct: Float[Tensor, "n S"], passed_on: Float[Tensor, "n S"], moved: Float[Tensor, "n S"]
+) -> Float[Tensor, "n"]:
+    """The reward `moved` of things: how much of what moves earlier actions control and the last one does not.
+    `moved`: how much of each thing did. So an explosion counts for more than a bullet."""
+    return (passed_on * (direct == 0) * moved).sum(-1)
 
 
 class ThingTracker:
@@ -90,7 +98,11 @@ class ThingTracker:
         if latent.background < 1:  # slots that hold nothing
             passed_on = passed_on * now.any((-2, -1))
         after = advance(g_prev, g_prev, direct, passed_on, first, flash, None, changed, latent)
-        paint = self._drawn(after.g, now)
+        paint, reward = self._drawn(after.g, now), after.mega_reward
+        if latent.reward == "moved":
+            moved = (now & (self.last[rows, -1] != stack[:, -1])[:, None]).sum((-2, -1)) / self.models.pixels_per_cell
+            counts = changed & ~first[:, None] if flash is None else changed & ~(first | flash)[:, None]
+            reward = what_moves(direct, passed_on, moved * counts)
         if flash is not None:  # things cannot be seen while everything flashes
             paint = torch.where((flash & ~first)[:, None, None], self.paint[rows], paint)
         self.paint.index_copy_(0, rows, paint)
@@ -98,7 +110,7 @@ class ThingTracker:
         passed_on = passed_on.masked_fill(first[:, None], 0)
         maps = (self._drawn(direct, now), paint, self._drawn(passed_on, now))
         cells = [self.models.grid.to_cells(one).amax((-2, -1)) for one in maps]
-        return ThingControl(cells[0], cells[1], cells[2], after.mega_reward)
+        return ThingControl(cells[0], cells[1], cells[2], reward)
 
     def _drawn(self, values: Float[Tensor, "n S"], now: Bool[Tensor, "n S px_h px_w"]) -> Float[Tensor, "n px_h px_w"]:
         return (values[:, :, None, None] * now).amax(1)

@@ -22,6 +22,7 @@ from megareward.control.background import Background
 from megareward.control.config import ControlConfig
 from megareward.control.grid import Grid
 from megareward.errors import UsageError
+from megareward.objects.vision import TOLERANCE
 from megareward.state import State, joined, part
 from megareward.things.networks import Draws, Guesses
 from megareward.things.sight import Things, apart, farthest, find, follow, most_in_a_frame, pixels
@@ -33,6 +34,8 @@ DOUBT = 20.0
 """Nats that speak against anybody else having to do with how a thing looks: so much better must the drawing be."""
 READABLE = 0.1
 """A thing that tells less of the action than this share of all that there is to tell is not controlled."""
+DARKER, NEITHER, BRIGHTER = 28, 128, 228
+"""The levels of a frame as it is seen by contrast."""
 WITH_A_NEIGHBOUR = 0.6
 """How often Phi learns from a thing and a neighbour of it together, where there is one; else from the thing alone."""
 
@@ -103,12 +106,26 @@ class ThingModels:
         self.background = Background(frame_shape, config.background_frames, self.device)
 
     @property
+    def pixels_per_cell(self) -> float:
+        return math.prod(self.frame_shape) / self.grid.n_cells
+
+    @property
     def scenery(self) -> Float[Tensor, "px_h px_w"]:
         return self.background.frame.float() / 255
 
     def find(self, frames: UInt8[Tensor, "N F px_h px_w"]) -> Int[Tensor, "N F S 6"]:
         """The things of every frame by itself. Whoever sees a frame more than once may keep this."""
-        return find(frames, self.background.frame, self.S)
+        return find(*self._as_sighted(frames), self.S)
+
+    def _as_sighted(self, frames: UInt8[Tensor, "*B px_h px_w"]) -> tuple[Tensor, UInt8[Tensor, "px_h px_w"]]:
+        """Frames and background as things are looked for in them. By contrast there are three levels only."""
+        background = self.background.frame
+        if self.config.things.sight == "level":
+            return frames, background
+        differs = frames.to(torch.int16) - background.to(torch.int16)
+        brighter, darker = differs >= TOLERANCE, differs <= -TOLERANCE
+        levels = torch.full_like(frames, NEITHER).masked_fill(brighter, BRIGHTER).masked_fill(darker, DARKER)
+        return levels, torch.full_like(background, NEITHER)
 
     def see(
         self,
@@ -119,7 +136,8 @@ class ThingModels:
         frames = torch.cat([stack, now[:, None]], 1)
         found = self.find(frames) if found is None else found
         things = follow(found[:, :, : most_in_a_frame(found)], farthest(self.frame_shape))
-        own = pixels(things.boxes, things.levels, frames[:, :, None], self.background.frame)  # (N, F, S, px_h, px_w)
+        sighted, background = self._as_sighted(frames)
+        own = pixels(things.boxes, things.levels, sighted[:, :, None], background)  # (N, F, S, px_h, px_w)
         same = torch.cat([things.known_since()[:, :-1], things.there[:, -1:]], 1)
         return Seen(frames.float() / 255 - self.scenery, things, own & same[..., None, None] & self.background.known)
 

@@ -126,6 +126,7 @@ def patches(*corners: tuple[int, int]) -> torch.Tensor:
 def step(own: ThingTracker, direct, relation, before, now, *, first=False, level=0):
     attention = ThingAttention(direct, relation, (before ^ now).any((-2, -1)), before, now)
     stack = torch.full((N, 3, SIDE, SIDE), level, dtype=torch.uint8)
+    stack[:, -1] = torch.where(now.any(1), 200, level)
     return own.follow(attention, stack, torch.full((N,), first), torch.arange(N))
 
 
@@ -169,8 +170,14 @@ def test_what_moves_is_paid_for_what_is_not_the_body():
     direct = nothing.clone()
     direct[:, 0] = 1
     itself, a, b = torch.eye(S).expand(N, S, S), patches((1, 1), (5, 9), (12, 12)), patches((2, 1), (5, 8), (12, 12))
+    c = patches((3, 1), (8, 4), (12, 12))
     everything = nothing.clone()
     everything[:, :3] = 1
     assert (step(own, everything, itself, a, a).mega_reward == 0).all()  # at once: no earlier action
     control = step(own, direct, itself, a, b)
-    torch.testing.assert_close(control.mega_reward, torch.ones(N))  # the second alone: the body is the first
+    per_cell = SIDE * SIDE / 4
+    # The second alone, of which two pixels show something new: the body is the first, and the third stands still.
+    torch.testing.assert_close(control.mega_reward, torch.full((N,), 2 / per_cell))
+    control = step(own, direct, itself, b, c)  # it moves farther: four pixels, and it has lost a step's worth
+    torch.testing.assert_close(control.mega_reward, torch.full((N,), 0.99 * 4 / per_cell))
+    assert (step(own, direct, itself, c, a, first=True).mega_reward == 0).all()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from megareward.control.config import by_things
 from megareward.experiments.plans.changes import both, control, method
 from megareward.experiments.plans.experiment import Change
 from megareward.training.config import TrainConfig
@@ -84,7 +85,13 @@ WHAT_MOVES = both(method("mega"), MOVED, no_charge)
 BY_INFORMATION = control(adm={"direct": "information"}, latent={"above_chance": True})
 """Direct control by what each cell tells of the action, of which g counts what exceeds chance: next to nothing adds
 nothing to g."""
-OF_THINGS = both(BY_INFORMATION, control(things={"slots": 12}, rtm={"stack": 3}))
+
+
+def of_things(config: TrainConfig) -> TrainConfig:
+    return replace(config, control=by_things(config.control))
+
+
+OF_THINGS = both(BY_INFORMATION, of_things)
 """Things carry control, not cells; what they tell of the action is direct control."""
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 GROWTH = {

@@ -98,6 +98,20 @@ def test_the_relation_as_loops_with_drawings_of_the_whole_screen(size, seed):
     assert (relation.diagonal(dim1=1, dim2=2) < 0.999).any()
 
 
+@pytest.mark.parametrize(("sight", "n_things"), [("level", 3), ("contrast", 2)])
+def test_by_contrast_what_touches_is_one_thing_but_for_what_is_darker(sight, n_things):
+    own = models()
+    own.config = replace(own.config, things=replace(own.config.things, sight=sight))
+    own.background.observe(torch.full((50, 24, 24), 100, dtype=torch.uint8))
+    frames = torch.full((N, K + 1, 24, 24), 100, dtype=torch.uint8)
+    frames[:, :, 4:8, 4:8], frames[:, :, 5:9, 8:12], frames[:, :, 8:12, 4:8] = 160, 250, 20
+    seen = own.see(frames[:, :-1], frames[:, -1])
+    masks = [mask for mask in seen.now[0] if mask.any()]
+    assert len(masks) == n_things
+    assert torch.stack(masks).any(0).equal(frames[0, -1] != 100)
+    assert sum(mask.sum().item() for mask in masks) == 48  # no pixel belongs to two
+
+
 def test_what_was_found_before_need_not_be_found_again():
     own, frames, actions = models(), a_crowd(24, 1), torch.tensor([0, 3, 1])
     anew = own.attend(frames[:, :-1], actions, frames[:, -1])
