@@ -10,6 +10,9 @@ from megareward.state import State, joined, load_optimiser_state, optimiser_stat
 from megareward.things.models import ThingModels
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
+AT_A_TIME = 128
+"""Frames that are searched together; more do not fit into a CPU's cache."""
+
 
 class ThingLearner:
     """Trains the models in place."""
@@ -34,12 +37,16 @@ class ThingLearner:
         self.replay.add(frames, actions, first, log_policy, first_on_cpu)
         self.models.background.observe(frames[-len(actions) - 1 :].flatten(0, 1))
         steps: list[dict[str, Tensor]] = []
+        table = self.replay.table()
+        parts = table.frames[:, None].split(AT_A_TIME)
+        found = torch.cat([self.models.find(frames)[:, 0] for frames in parts])  # (F, S, 6): each is searched once
         for _ in range(self.config.passes):
             for numbers in self.replay.batches(self.config.fraction, self.config.batch, self.draws):
                 batch = self.replay.gather(numbers)
                 shape = (len(numbers), 4, self.models.S)
                 random = torch.rand(shape, generator=self.noise, device=self.device)
-                losses = self.models.losses(batch.stack, batch.actions.long(), batch.now, batch.log_policy, random)
+                transitions = (batch.stack, batch.actions.long(), batch.now, batch.log_policy)
+                losses = self.models.losses(*transitions, random, found[table.pictures[numbers]])
                 self.optimiser.zero_grad()
                 torch.stack(list(losses.values())).sum().backward()
                 self.optimiser.step()

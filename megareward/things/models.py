@@ -12,6 +12,8 @@ hands. A car that passes by the walker is explained by itself all the time, and 
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -40,29 +42,56 @@ WITH_A_NEIGHBOUR = 0.6
 """How often Phi learns from a thing and a neighbour of it together, where there is one; else from the thing alone."""
 
 
-class Seen(NamedTuple):
+@dataclass(frozen=True)
+class Seen:
     """The things of a transition and who is who. S is as many as the fullest frame of all environments shows."""
 
     frames: Float[Tensor, "N F px_h px_w"]
     """K frames up to s_{t-1}, then s_t, as differences to the background, from -1 to 1."""
+    sighted: UInt8[Tensor, "N F px_h px_w"]
+    """The same as things were looked for in them, ..."""
+    ground: UInt8[Tensor, "px_h px_w"]
+    """... and the background."""
     things: Things
-    own: Bool[Tensor, "N F S px_h px_w"]
-    """Pixels of each thing. In the last frame those of what the slots hold there, in all others those of what they held
-    in s_{t-1}."""
+    same: Bool[Tensor, "N F S"]
+    """Whether the slot shows, in the last frame, anything, and in all others what it held in s_{t-1}."""
+
+    @property
+    def was(self) -> Bool[Tensor, "N S"]:
+        return self.same[:, -2]
+
+    @property
+    def there(self) -> Bool[Tensor, "N S"]:
+        return self.same[:, -1]
+
+    @cached_property
+    def pixels(self) -> Bool[Tensor, "N F S px_h px_w"]:
+        """Of every thing in every frame. Who needs few of them asks `own`."""
+        own = pixels(self.things.boxes, self.things.levels, self.sighted[:, :, None], self.ground)
+        return own & self.same[..., None, None]
 
     @property
     def before(self) -> Bool[Tensor, "N S px_h px_w"]:
-        return self.own[:, -2]
+        """Pixels of all things of s_{t-1}."""
+        return self.pixels[:, -2]
 
     @property
     def now(self) -> Bool[Tensor, "N S px_h px_w"]:
-        return self.own[:, -1]
+        return self.pixels[:, -1]
+
+    def own(self, n: Int[Tensor, "M"], thing: Int[Tensor, "M"], f: slice) -> Bool[Tensor, "M f px_h px_w"]:
+        """Pixels of one thing of each of some transitions; -1 is no thing."""
+        slot, is_one = thing.clamp(min=0), (thing >= 0)[:, None, None, None]
+        if "pixels" in self.__dict__:  # known already
+            return self.pixels[n, f, slot] & is_one
+        boxes, levels, same = (of[n, f, slot] for of in (self.things.boxes, self.things.levels, self.same))
+        return pixels(boxes, levels, self.sighted[n, f], self.ground) & same[..., None, None] & is_one
 
     def shown(self, n: Int[Tensor, "M"], *things: Int[Tensor, "M"]) -> Float[Tensor, "M K px_h px_w"]:
         """The frames up to s_{t-1} of some transitions, with these things alone; -1 is no thing."""
-        visible = torch.zeros_like(self.own[n, :-1, 0])
-        for thing in things:
-            visible |= self.own[n, :-1, thing.clamp(min=0)] & (thing >= 0)[:, None, None, None]
+        visible = self.own(n, things[0], slice(-1))
+        for thing in things[1:]:
+            visible |= self.own(n, thing, slice(-1))
         return self.frames[n, :-1] * visible
 
 
@@ -137,9 +166,8 @@ class ThingModels:
         found = self.find(frames) if found is None else found
         things = follow(found[:, :, : most_in_a_frame(found)], farthest(self.frame_shape))
         sighted, background = self._as_sighted(frames)
-        own = pixels(things.boxes, things.levels, sighted[:, :, None], background)  # (N, F, S, px_h, px_w)
-        same = torch.cat([things.known_since()[:, :-1], things.there[:, -1:]], 1)
-        return Seen(frames.float() / 255 - self.scenery, things, own & same[..., None, None] & self.background.known)
+        same = torch.cat([things.known_since()[:, :-1], things.there[:, -1:]], 1) & self.background.known
+        return Seen(frames.float() / 255 - self.scenery, sighted, background, things, same)
 
     @torch.no_grad()
     def attend(
@@ -170,7 +198,9 @@ class ThingModels:
 
     def _guess(self, seen: Seen, n: Int[Tensor, "M"], thing: Int[Tensor, "M"]) -> Float[Tensor, "M A"]:
         was = torch.where(seen.things.goes_on[n, -1, thing], thing, -1)
-        return self.guesses(seen.shown(n, was), seen.frames[n, -1] * seen.now[n, thing], self.scenery)
+        return self.guesses(
+            seen.shown(n, was), seen.frames[n, -1] * seen.own(n, thing, slice(-1, None))[:, 0], self.scenery
+        )
 
     def relation(
         self, seen: Seen, actions: Int[Tensor, "N"], goes_on: Bool[Tensor, "N S"], changed: Bool[Tensor, "N S"]
@@ -230,28 +260,27 @@ class ThingModels:
         now: UInt8[Tensor, "N px_h px_w"],
         log_policy: Float[Tensor, "N A"],
         random: Float[Tensor, "N 4 S"],
+        found: Int[Tensor, "N F S 6"] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
         """Of Phi, on one thing of each transition, alone or with a neighbour; and of the guess, on one thing of each.
-        `random`: numbers from 0 to 1 that decide which."""
+        `random`: numbers from 0 to 1 that decide which. `found`: see `attend`."""
         with torch.no_grad():
-            seen = self.see(stack, now)
+            seen = self.see(stack, now, found)
             boxes, N = seen.things.boxes, torch.arange(len(stack), device=self.device)
             random, others = (
                 random[:, :, : boxes.shape[2]],
                 ~torch.eye(boxes.shape[2], dtype=torch.bool, device=self.device),
             )
-            was, there = seen.before.any((-2, -1)), seen.now.any((-2, -1))
+            was, there = seen.was, seen.there
             near = apart(boxes[:, -2, :, None], boxes[:, -2, None, :]) <= self.draws.reach  # (N, S, S)
             near &= was[:, :, None] & was[:, None, :] & others
             one = (was * (1 + random[:, 0] + near.any(-1) / 2)).argmax(-1)  # those with neighbours more often
             two = (near[N, one] * (1 + random[:, 1])).argmax(-1)
             two = torch.where(near[N, one, two] & (random[:, 2, 0] < WITH_A_NEIGHBOUR), two, -1)
             shown, target = seen.shown(N, one, two), self._becomes(seen, N, one, two)
-            counts = F.max_pool2d(
-                (shown != 0).any(1, keepdim=True).float(), 2 * self.draws.reach + 1, 1, self.draws.reach
-            )
+            counts = grown((shown != 0).any(1), self.draws.reach)
             who = (there * (1 + random[:, 3])).argmax(-1)
-        error = (self.draws(shown, self.scenery, actions) - target).square() * counts[:, 0]
+        error = (self.draws(shown, self.scenery, actions) - target).square() * counts
         logits = self._guess(seen, N, who) + log_policy
         guess = F.cross_entropy(logits, actions, reduction="none") * there.any(-1)
         return {
@@ -260,12 +289,15 @@ class ThingModels:
         }
 
     def _becomes(self, seen: Seen, n: Int[Tensor, "M"], *things: Int[Tensor, "M"]) -> Float[Tensor, "M px_h px_w"]:
-        """What the things show at t, and with them all that is new there."""
-        goes_on, there = seen.things.goes_on[n, -1], seen.now[n].any((-2, -1))  # (M, S)
-        slots = torch.arange(goes_on.shape[1], device=self.device)
-        chosen = torch.stack([slots == thing[:, None] for thing in things]).any(0)
-        visible = (seen.now[n] & ((chosen & goes_on) | (there & ~goes_on))[..., None, None]).any(1)
-        return seen.frames[n, -1] * visible
+        """What the things show at t, and with them all that is new there; of all transitions, in their order."""
+        goes_on, now = seen.things.goes_on[:, -1], slice(-1, None)
+        row, new = (seen.there & ~goes_on).nonzero().unbind(1)
+        visible = torch.zeros(seen.frames[:, 0].shape, dtype=torch.uint8, device=self.device)
+        visible.index_add_(0, row, seen.own(row, new, now)[:, 0].byte())
+        for thing in things:
+            followed = torch.where(goes_on[n, thing.clamp(min=0)], thing, -1)
+            visible += seen.own(n, followed, now)[:, 0]
+        return seen.frames[:, -1] * (visible > 0)
 
     def copy_statistics(self, other: "ThingModels") -> None:
         self.background.copy_from(other.background)
@@ -276,6 +308,13 @@ class ThingModels:
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.modules.load_state_dict(part(state, "modules"))
         self.background.load_state_dict(part(state, "background"))
+
+
+def grown(mask: Bool[Tensor, "M px_h px_w"], reach: int) -> Float[Tensor, "M px_h px_w"]:
+    """1 on all pixels that are within reach of those of the mask, 0 elsewhere."""
+    side, near = 2 * reach + 1, mask[:, None].float()
+    near = F.max_pool2d(near, (side, 1), 1, (reach, 0))
+    return F.max_pool2d(near, (1, side), 1, (0, reach))[:, 0]
 
 
 def axes(boxes: Int[Tensor, "M 4"], frame_shape: tuple[int, int]) -> list[tuple[Tensor, Tensor, int]]:

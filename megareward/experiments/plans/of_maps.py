@@ -2,7 +2,7 @@
 
 from megareward.experiments.plans.changes import atari, both, control, models_of, only_watch
 from megareward.experiments.plans.experiment import Experiment
-from megareward.experiments.plans.forms import BY_INFORMATION, EARLIER, with_g
+from megareward.experiments.plans.forms import BY_INFORMATION, EARLIER, OF_THINGS, with_g
 from megareward.experiments.plans.games import NOT_TUNED_ON, TUNED_ON
 from megareward.ppo.config import PPOConfig
 
@@ -40,8 +40,12 @@ ALL_MAPS = Experiment(
 
 DIRECT_MAPS = Experiment(
     name="direct-maps",
-    question="Is direct control truer as attention, or as what each cell tells of the action?",
-    rows={"attention": only_watch(), "information": only_watch(BY_INFORMATION)},
+    question="Is direct control truer as attention, as what each cell tells of the action, or of things?",
+    rows={
+        "attention": only_watch(),
+        "information": only_watch(BY_INFORMATION),
+        "things": only_watch(OF_THINGS),
+    },
     columns={
         name: atari(name)
         for name in ("pong", "breakout", "seaquest", "asterix", "space_invaders", "kung_fu_master", "up_n_down")

@@ -9,7 +9,7 @@ from megareward.control.config import ControlConfig, RtmConfig, ThingsConfig, mi
 from megareward.errors import UsageError
 from megareward.observers.things import ThingTracker
 from megareward.things.learner import ThingLearner
-from megareward.things.models import DOUBT, NOISE, ThingModels
+from megareward.things.models import DOUBT, NOISE, ThingModels, grown
 from megareward.things.sight import apart
 
 N, S, A, K = 3, 6, 4, 3
@@ -110,6 +110,16 @@ def test_by_contrast_what_touches_is_one_thing_but_for_what_is_darker(sight, n_t
     assert len(masks) == n_things
     assert torch.stack(masks).any(0).equal(frames[0, -1] != 100)
     assert sum(mask.sum().item() for mask in masks) == 48  # no pixel belongs to two
+
+
+def test_grown_is_all_that_is_within_reach_as_loops():
+    mask = torch.rand(2, 9, 14, generator=torch.Generator().manual_seed(0)) < 0.03
+    assert mask.any()
+    for reach in (0, 1, 3):
+        near = grown(mask, reach)
+        for m, y, x in torch.cartesian_prod(torch.arange(2), torch.arange(9), torch.arange(14)).tolist():
+            block = mask[m, max(y - reach, 0) : y + reach + 1, max(x - reach, 0) : x + reach + 1]
+            assert near[m, y, x] == float(block.any())
 
 
 def test_what_was_found_before_need_not_be_found_again():
