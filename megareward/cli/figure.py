@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -15,6 +16,7 @@ USAGE = """usage: megareward figure NAME [OPTIONS]
 case-study --run RUN   the paper's case study: frames, direct control, g, reward
 curves [RECORD...]     score against frames for recorded runs, beside published scores
 masks --run RUN        what a run of morel or m-rnd takes for moving objects
+things GAME...         what the preset things would take for a thing on the screen of a game; no run is needed
 
 `megareward figure NAME --help` explains one."""
 
@@ -66,6 +68,37 @@ class MasksArgs:
     device: Device = "auto"
 
 
+@dataclass(frozen=True)
+class ThingsArgs:
+    """Draw what is seen as a thing in random play, as PNG and PDF: a row of frames for each game, with boxes."""
+
+    games: tyro.conf.Positional[tuple[str, ...]]
+    """Which games, side by side."""
+    out: Path = Path("things")
+    """The pictures; the suffix is put on."""
+    columns: int = 3
+    """Frames side by side."""
+    steps: int = 400
+    """Of random play, from which the background is learnt, too."""
+    sight: Literal["contrast", "level"] = "contrast"
+    """As `--control.things.sight` of `megareward train`."""
+    seed: int = 1
+
+
+def draw_what_is_seen(words: list[str]) -> list[Path]:
+    args: ThingsArgs = parse(ThingsArgs, words, "figure things")
+    if not args.games:
+        raise UsageError("Of which game? `megareward figure things GAME ...`")
+    check_place(args.out.with_suffix(".png"))
+    from megareward.analysis.pyplot import pyplot
+    from megareward.control.config import ThingsConfig
+    from megareward.viewer.things import SLOTS, draw_things
+
+    pyplot()
+    how = {"columns": args.columns, "steps": args.steps, "seed": args.seed}
+    return draw_things(args.games, args.out, **how, things=ThingsConfig(SLOTS, args.sight))
+
+
 def draw_motion(words: list[str]) -> list[Path]:
     args: MasksArgs = parse(MasksArgs, words, "figure masks")
     from megareward.training.run import pick_device
@@ -98,7 +131,12 @@ def draw_score_curves(words: list[str]) -> list[Path]:
     return draw_curves(choose(read_records(args.records or usual_records()), args.game), args.out)
 
 
-FIGURES = {"case-study": draw_case_study, "curves": draw_score_curves, "masks": draw_motion}
+FIGURES = {
+    "case-study": draw_case_study,
+    "curves": draw_score_curves,
+    "masks": draw_motion,
+    "things": draw_what_is_seen,
+}
 
 
 def command(words: list[str]) -> int:
