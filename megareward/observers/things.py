@@ -88,7 +88,7 @@ class ThingTracker:
         rows: Int[Tensor, "n"],
     ) -> ThingControl:
         """The same step, given what the models say of it: Eq. 10 and 11 over things."""
-        latent, (direct, relation, changed, before, now) = self.latent, attention
+        latent, (direct, relation, changed, before, now, goes_on) = self.latent, attention
         flash = is_flash(self.last[rows, -1], stack[:, -1], latent.flash) if latent.flash < 1 else None
         g_prev = (self.paint[rows, None] * before).amax((-2, -1))  # (n, S)
         direct = direct.masked_fill(first[:, None], 0)
@@ -108,7 +108,8 @@ class ThingTracker:
         self.paint.index_copy_(0, rows, paint)
         self.last.index_copy_(0, rows, stack)
         passed_on = passed_on.masked_fill(first[:, None], 0)
-        maps = (self._drawn(direct, now), paint, self._drawn(passed_on, now))
+        left = before & goes_on[..., None, None]  # an action shows where a thing is, and where it no longer is
+        maps = (self._drawn(direct, now | left), paint, self._drawn(passed_on, now))
         cells = [self.models.grid.to_cells(one).amax((-2, -1)) for one in maps]
         return ThingControl(cells[0], cells[1], cells[2], reward)
 

@@ -106,6 +106,8 @@ class ThingAttention(NamedTuple):
     before: Bool[Tensor, "N S px_h px_w"]
     """Pixels of the things of s_{t-1}."""
     now: Bool[Tensor, "N S px_h px_w"]
+    goes_on: Bool[Tensor, "N S"]
+    """The slot holds what it held in s_{t-1}."""
 
 
 class ThingModels:
@@ -183,7 +185,7 @@ class ThingModels:
         changed = (seen.before ^ seen.now).any((-2, -1)) | ~goes_on
         changed &= seen.now.any((-2, -1))
         return ThingAttention(
-            self.direct(seen), self.relation(seen, actions, goes_on, changed), changed, seen.before, seen.now
+            self.direct(seen), self.relation(seen, actions, goes_on, changed), changed, seen.before, seen.now, goes_on
         )
 
     def direct(self, seen: Seen) -> Float[Tensor, "N S"]:

@@ -124,7 +124,7 @@ def patches(*corners: tuple[int, int]) -> torch.Tensor:
 
 
 def step(own: ThingTracker, direct, relation, before, now, *, first=False, level=0):
-    attention = ThingAttention(direct, relation, (before ^ now).any((-2, -1)), before, now)
+    attention = ThingAttention(direct, relation, (before ^ now).any((-2, -1)), before, now, now.any((-2, -1)))
     stack = torch.full((N, 3, SIDE, SIDE), level, dtype=torch.uint8)
     stack[:, -1] = torch.where(now.any(1), 200, level)
     return own.follow(attention, stack, torch.full((N,), first), torch.arange(N))
@@ -141,6 +141,7 @@ def test_control_goes_where_its_thing_goes_and_the_rest_is_equation_10_and_11():
     control = step(own, direct, itself, a, b)
     torch.testing.assert_close(control.mega_reward, torch.full((N,), 0.8))
     torch.testing.assert_close(control.g, torch.tensor([0.8, 0, 0, 0]).expand(N, 4))
+    torch.testing.assert_close(control.direct, torch.tensor([0.8, 0, 0, 0]).expand(N, 4))
     handed = itself.clone()
     handed[:, 1, 0], handed[:, 1, 1] = 0.5, 0.5  # the second relies on the first as much as on itself
     control = step(own, nothing, handed, b, c)
@@ -152,6 +153,15 @@ def test_control_goes_where_its_thing_goes_and_the_rest_is_equation_10_and_11():
     control = step(own, nothing, itself, c, torch.zeros_like(c))  # gone: nothing is kept
     assert (own.paint == 0).all()
     assert control.mega_reward[0].item() == pytest.approx(-g.sum().item())
+
+
+def test_direct_control_is_where_a_thing_is_and_where_it_was_and_g_where_it_is():
+    own, direct = tracker(), torch.zeros(N, S)
+    direct[:, 0] = 0.8
+    left, right = patches((1, 6)), patches((1, 8))  # cells are 8 x 8
+    control = step(own, direct, torch.eye(S).expand(N, S, S), left, right)
+    torch.testing.assert_close(control.direct, torch.tensor([0.8, 0.8, 0, 0]).expand(N, 4))
+    torch.testing.assert_close(control.g, torch.tensor([0, 0.8, 0, 0]).expand(N, 4))
 
 
 def test_a_flash_takes_nothing_and_gives_nothing():
