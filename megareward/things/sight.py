@@ -1,7 +1,8 @@
 """Things of a few frames by sight, followed from one to the next.
 
-A thing is a connected patch of one grey level that is not the background (`objects.vision`), and it keeps its slot
-while it is seen (`objects.tracking`). Nothing is kept between calls: the same frames show the same things.
+A thing is a connected patch of one level that is not the background (`objects.vision`), and it keeps its slot while it
+is seen (`objects.tracking`). Levels are grey levels, or brighter and darker than the background (`things.models`).
+Nothing is kept between calls: the same frames show the same things.
 """
 
 from typing import NamedTuple
@@ -22,7 +23,7 @@ class Things(NamedTuple):
     boxes: Int[Tensor, "N F S 4"]
     """Top, left, and the row and column behind the last ones."""
     levels: Int[Tensor, "N F S"]
-    """Mean grey level."""
+    """Mean level."""
     goes_on: Bool[Tensor, "N F S"]
     """It is what the slot held a frame before."""
 
@@ -89,8 +90,8 @@ def pixels(
     frames: UInt8[Tensor, "*B px_h px_w"],
     background: UInt8[Tensor, "px_h px_w"],
 ) -> Bool[Tensor, "*B px_h px_w"]:
-    """What belongs to a thing in the frame that shows it: the part of its box that has its grey level. So does what
-    another thing covers of it not, nor what it covers of others."""
+    """What belongs to a thing in the frame that shows it: the part of its box that has its level; not what
+    another thing covers of it, nor what it covers of others."""
     darkest, brightest = (levels - TOLERANCE + 1).clamp(min=0), (levels + TOLERANCE - 1).clamp(max=255)
     darkest, brightest = (bound.to(torch.uint8)[..., None, None] for bound in (darkest, brightest))
     seen = (frames.to(torch.int16) - background.to(torch.int16)).abs() >= TOLERANCE
