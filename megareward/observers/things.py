@@ -15,6 +15,9 @@ from megareward.things.learner import ThingLearner
 from megareward.things.models import ThingAttention, ThingModels
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
+PARTS_OF_A_SCREEN = 16
+"""What moves is paid in these: as much as a cell of the usual grid, whatever the grid is."""
+
 
 class ThingControl(NamedTuple):
     """What N environments have under control after one step, drawn onto the cells: the most of all that a cell shows.
@@ -24,7 +27,7 @@ class ThingControl(NamedTuple):
     g: Float[Tensor, "N HW"]
     handed_on: Float[Tensor, "N HW"]
     mega_reward: Float[Tensor, "N"]
-    """Summed over things, not over cells; where what moves is paid, over the pixels of things, in cells."""
+    """Summed over things, not over cells; where what moves is paid, over their pixels."""
 
 
 def what_moves(
@@ -100,7 +103,7 @@ class ThingTracker:
         after = advance(g_prev, g_prev, direct, passed_on, first, flash, None, changed, latent)
         paint, reward = self._drawn(after.g, now), after.mega_reward
         if latent.reward == "moved":
-            moved = (now & (self.last[rows, -1] != stack[:, -1])[:, None]).sum((-2, -1)) / self.models.pixels_per_cell
+            moved = (now & (self.last[rows, -1] != stack[:, -1])[:, None]).float().mean((-2, -1)) * PARTS_OF_A_SCREEN
             counts = changed & ~first[:, None] if flash is None else changed & ~(first | flash)[:, None]
             reward = what_moves(direct, passed_on, moved * counts)
         if flash is not None:  # things cannot be seen while everything flashes

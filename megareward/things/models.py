@@ -137,10 +137,6 @@ class ThingModels:
         self.background = Background(frame_shape, config.background_frames, self.device)
 
     @property
-    def pixels_per_cell(self) -> float:
-        return math.prod(self.frame_shape) / self.grid.n_cells
-
-    @property
     def scenery(self) -> Float[Tensor, "px_h px_w"]:
         return self.background.frame.float() / 255
 

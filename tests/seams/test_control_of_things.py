@@ -11,7 +11,7 @@ from megareward.audit.run_audit import audit_run, save_audit
 from megareward.control.config import ControlConfig, ThingsConfig
 from megareward.control.latent import mega_reward
 from megareward.errors import UsageError
-from megareward.observers.things import ThingTracker
+from megareward.observers.things import PARTS_OF_A_SCREEN, ThingTracker
 from megareward.things.models import ThingAttention, ThingModels
 from megareward.training.config import TrainConfig
 from megareward.training.presets import with_preset
@@ -69,6 +69,26 @@ def test_the_fast_collector_and_the_plain_one_give_the_same_run(tmp_path, monkey
     assert_same(plain, run(own, tmp_path / "fast")[0])
 
 
+def test_how_fine_the_grid_is_changes_nothing_that_is_learnt():
+    """So no thing is too large or too small beside the cells; they are for showing only."""
+    coarse, fine = (whole(config(H=cells, W=cells))[0].weights for cells in (2, 8))
+    assert coarse.keys() == fine.keys()
+    assert all(torch.equal(coarse[name], fine[name]) for name in coarse)
+
+
+@pytest.mark.parametrize("form", ["moved", "difference"])
+def test_nor_what_is_paid(form):
+    direct, everything = torch.zeros(2, N, S)
+    direct[:, 0], everything[:, :3] = 1, 1
+    itself, a, b = torch.eye(S).expand(N, S, S), patches((1, 1), (5, 9)), patches((2, 1), (5, 8))
+    paid = []
+    for cells in (2, 8):
+        own = tracker(cells, reward=form)
+        paid.append([step(own, told, itself, a, now).mega_reward for told, now in ((everything, a), (direct, b))])
+    assert all(torch.equal(one, other) for one, other in zip(*paid, strict=True))
+    assert any(reward.any() for reward in paid[0])
+
+
 def test_the_preset_is_what_moves_by_things():
     own = with_preset(TrainConfig("mega", "mini-pong"), "auto,things")
     assert own.control.things.slots > 0
@@ -110,9 +130,9 @@ def test_beside_other_code_there_are_cells_only():
 N, S, SIDE = 2, 5, 16
 
 
-def tracker(**latent: object) -> ThingTracker:
+def tracker(cells: int = 2, **latent: object) -> ThingTracker:
     rules = replace(ControlConfig().latent, above_chance=True, **latent)  # type: ignore[arg-type]
-    return ThingTracker(ThingModels(replace(CONTROL, H=2, W=2, latent=rules), (SIDE, SIDE), 3), N)
+    return ThingTracker(ThingModels(replace(CONTROL, H=cells, W=cells, latent=rules), (SIDE, SIDE), 3), N)
 
 
 def patches(*corners: tuple[int, int]) -> torch.Tensor:
@@ -185,9 +205,9 @@ def test_what_moves_is_paid_for_what_is_not_the_body():
     everything[:, :3] = 1
     assert (step(own, everything, itself, a, a).mega_reward == 0).all()  # at once: no earlier action
     control = step(own, direct, itself, a, b)
-    per_cell = SIDE * SIDE / 4
+    part = SIDE * SIDE / PARTS_OF_A_SCREEN
     # The second alone, of which two pixels show something new: the body is the first, and the third stands still.
-    torch.testing.assert_close(control.mega_reward, torch.full((N,), 2 / per_cell))
+    torch.testing.assert_close(control.mega_reward, torch.full((N,), 2 / part))
     control = step(own, direct, itself, b, c)  # it moves farther: four pixels, and it has lost a step's worth
-    torch.testing.assert_close(control.mega_reward, torch.full((N,), 0.99 * 4 / per_cell))
+    torch.testing.assert_close(control.mega_reward, torch.full((N,), 0.99 * 4 / part))
     assert (step(own, direct, itself, c, a, first=True).mega_reward == 0).all()
