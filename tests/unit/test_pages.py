@@ -22,6 +22,7 @@ from megareward.experiments.table import markdown
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "experiments"
 PAGES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+OF_THINGS = ("shown_direct_auroc", "g_spearman", "movers_auroc")
 KINDS_OF_GAMES = ("last_games", "whole_games")
 RECORDED = [name for name in EXPERIMENTS if (RECORDS / name / "table.md").exists()]
 
@@ -119,6 +120,23 @@ def test_the_page_about_maps_has_the_recorded_numbers():
                 assert float(number) == pytest.approx(found[name], abs=0.5001 * 10**-digits), (row, game, score)
                 compared += 1
     assert compared > 100
+
+
+def test_the_page_about_maps_has_the_recorded_numbers_of_things():
+    [table] = [t for t in tables("docs/audit.md") if t[0].startswith("| things |")]
+    columns = list(EXPERIMENTS["failure-maps"].columns)
+    assert len(table) == 2 + len(columns)
+    for line, column in zip(table[2:], columns, strict=True):
+        name = "things-on-" + column.replace(" ", "-")
+        runs = [
+            json.loads(path.read_text())["audit"] for path in (RECORDS / "failure-maps").glob(f"{name}-s[0-9].json")
+        ]
+        assert len(runs) == 3
+        scores = [np.mean([run["scores"][score]["mean"] for run in runs]) for score in OF_THINGS]
+        scores.insert(2, np.mean([run["controls"]["seen"]["g_spearman"]["mean"] for run in runs]))
+        handed = [np.mean([run["scores"]["handed_to_movers"][part] for run in runs]) for part in ("true", "chance")]
+        shown = [f"{score:.3f}".lstrip("0") for score in scores] + ["{:.0%} ({:.0%})".format(*handed)]
+        assert [cell.strip() for cell in line.strip("|").split("|")][1:] == shown, column
 
 
 def test_the_benchmarks_rows_are_those_of_its_records():
