@@ -96,7 +96,7 @@ class ThingTracker:
         g_prev = (self.paint[rows, None] * before).amax((-2, -1))  # (n, S)
         direct = direct.masked_fill(first[:, None], 0)
         if latent.relation == "itself":
-            relation = torch.diag_embed(torch.ones_like(direct))
+            relation = torch.diag_embed(goes_on.to(direct.dtype))
         passed_on = chain(relation, g_prev)
         if latent.background < 1:  # slots that hold nothing
             passed_on = passed_on * now.any((-2, -1))

@@ -143,8 +143,8 @@ def patches(*corners: tuple[int, int]) -> torch.Tensor:
     return own
 
 
-def step(own: ThingTracker, direct, relation, before, now, *, first=False, level=0):
-    attention = ThingAttention(direct, relation, (before ^ now).any((-2, -1)), before, now, now.any((-2, -1)))
+def step(own: ThingTracker, direct, relation, before, now, *, first=False, level=0, goes_on=True):
+    attention = ThingAttention(direct, relation, (before ^ now).any((-2, -1)), before, now, now.any((-2, -1)) & goes_on)
     stack = torch.full((N, 3, SIDE, SIDE), level, dtype=torch.uint8)
     stack[:, -1] = torch.where(now.any(1), 200, level)
     return own.follow(attention, stack, torch.full((N,), first), torch.arange(N))
@@ -182,6 +182,18 @@ def test_direct_control_is_where_a_thing_is_and_where_it_was_and_g_where_it_is()
     control = step(own, direct, torch.eye(S).expand(N, S, S), left, right)
     torch.testing.assert_close(control.direct, torch.tensor([0.8, 0.8, 0, 0]).expand(N, 4))
     torch.testing.assert_close(control.g, torch.tensor([0, 0.8, 0, 0]).expand(N, 4))
+
+
+def test_where_nothing_is_passed_on_a_new_thing_has_nothing_of_what_its_slot_held():
+    direct, handed = torch.zeros(N, S), torch.zeros(N, S, S)
+    direct[:, 0], handed[:, 1, 0] = 1, 1
+    at = patches((1, 1), (5, 9))
+    for goes_on in (True, False):
+        own = tracker(relation="itself")
+        step(own, direct, handed, at, at)
+        step(own, 0 * direct, handed, at, at, goes_on=goes_on)
+        assert own.paint[0][at[0, 0]].max() == pytest.approx(0.99 if goes_on else 0)
+        assert not own.paint[0][at[0, 1]].any()
 
 
 def test_a_flash_takes_nothing_and_gives_nothing():
