@@ -87,7 +87,12 @@ FORMS = Experiment(
 FLASH = Experiment(
     name="flash",
     question="Does a screen that flashes at every death teach to die?",
-    rows={"random": method("random"), "mega, a flash pays": both(EARLIER, FLASH_PAYS), "mega": EARLIER},
+    rows={
+        "random": method("random"),
+        "mega, a flash pays": both(EARLIER, FLASH_PAYS),
+        "mega": EARLIER,
+        "things": GROWTH["things"],
+    },
     columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
 )
