@@ -50,10 +50,10 @@ def assign(before: Slots, found: Boxes, reach: int) -> tuple[Boxes, Bool[Tensor,
     N, S, _ = distance.shape
     never = torch.iinfo(distance.dtype).max
     match = torch.full((N, S), -1, dtype=torch.int64, device=distance.device)
-    slots = torch.arange(S, device=distance.device)
+    slots, none_left = torch.arange(S, device=distance.device), distance.new_full((N,), never)
     for _ in range(S):
         nearest, pair = distance.flatten(1).min(1)
-        if nearest.device.type == "cpu" and int(nearest.min()) == never:  # few things need few rounds
+        if nearest.device.type == "cpu" and torch.equal(nearest, none_left):  # few things need few rounds
             break
         slot, thing = pair // S, pair % S
         here = (slots == slot[:, None]) & (nearest < never)[:, None]  # (N, S)

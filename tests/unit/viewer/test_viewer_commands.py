@@ -88,7 +88,7 @@ def test_report_makes_the_missing_case_study_if_asked(tmp_path, capsys):
         ("watch nowhere", "nowhere does not exist"),
         ("watch nowhere --video clip.avi", "'clip.avi' ends in '.avi'; a video ends in .gif or .mp4."),
         ("watch nowhere --video clip.mp4", "clip.mp4 needs ffmpeg, which is not on the path."),
-        ("figure", "Which figure? `megareward figure NAME`; figures: case-study, curves, masks."),
+        ("figure", "Which figure? `megareward figure NAME`; figures: case-study, curves, masks, things."),
         ("figure case-studdy", "There is no figure 'case-studdy'. Did you mean case-study?"),
         ("figure case-study --run nowhere", "nowhere does not exist"),
         ("figure curves nowhere", "nowhere does not exist; name records or folders that hold some"),
