@@ -196,12 +196,19 @@ def test_a_run_may_change_its_mind(before, after, tmp_path):
     trainer.iterate()
 
 
-def test_what_an_update_breaks_is_noticed_before_it_is_saved():
+def test_what_an_update_breaks_is_noticed_before_it_is_saved(monkeypatch):
     trainer = Trainer(overlapped(), CPU)
     trainer.begin()
+    learner = schedule_of(trainer).learner
+    sound = learner.train_step
+
+    def breaks(batch):  # in the thread that learns: no step of it is under way
+        with torch.no_grad():
+            next(learner.models.rtm.parameters()).fill_(float("nan"))
+        return sound(batch)
+
+    monkeypatch.setattr(learner, "train_step", breaks)
     trainer.iterate()
-    with torch.no_grad():
-        next(learner_of(trainer).rtm.parameters()).fill_(float("nan"))
     with pytest.raises(NotFiniteError, match="rtm/"):
         tensors_of(trainer)
 
