@@ -11,12 +11,12 @@ from typing import Any, Literal
 import torch
 
 from megareward.audit.camera import film
-from megareward.audit.controls import controls, hidden
-from megareward.audit.learnt import as_seen, learnt_maps
+from megareward.audit.controls import hidden
+from megareward.audit.learnt import as_seen
 from megareward.audit.maps import Maps
+from megareward.audit.models import load_models, maps_and_controls
 from megareward.audit.record import Plan, find_truth
 from megareward.audit.scores import as_dict, calibration, handed_to_movers, in_short, score
-from megareward.audit.things import thing_controls, thing_maps
 from megareward.audit.truth import Truth
 from megareward.control.config import LatentConfig
 from megareward.control.models import ControlModels
@@ -25,7 +25,6 @@ from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
-from megareward.state import part
 from megareward.things.models import ThingModels
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
@@ -80,7 +79,7 @@ def audit_run(
     plan = Plan(policy, episodes, frames, lags, seed)
     with waiting("Reading the run"):
         learnt, trained_frames = newest_tensors(folder, warn)
-        models = load_models(config, learnt, device, run)
+        models = models_of_run(config, learnt, device, run)
     cache = cache or run.absolute().parent / "audit-truth"
     how: dict[str, Any] = {"processes": processes, "progress": progress, "warn": warn}
     truth, path = find_truth(config, plan, cache, given=truth_from, learnt=learnt, **how)
@@ -88,16 +87,11 @@ def audit_run(
     shown, latent = film(truth, config), config.control.latent
     seen = as_seen(shown.truth, config.noise)
     with waiting("Making and scoring the maps"):
-        if isinstance(models, ThingModels):
-            maps = shown.in_place(thing_maps(models, seen))
-            rows = thing_controls(models, truth, seen, shown.in_place)
-            others = other_scores(truth, maps, latent)
-        else:
-            learnt_of = learnt_maps(models, seen)
-            maps = shown.in_place([own.to_score(lags) for own in learnt_of])
-            rows = controls(models, truth, seen=seen, in_place=shown.in_place)
-            others = other_scores(truth, [own.to_score(lags) for own in learnt_of], latent)
-        scores = score(truth, maps, latent.rho)
+        as_made, rows = maps_and_controls(models, truth, seen, shown.in_place)
+        maps = shown.in_place(as_made)
+        scores = as_dict(score(truth, maps, latent.rho)) | other_scores(truth, maps, latent)
+        if as_made[0].relation is not None:  # it is of two frames, and a camera moves between them
+            scores["self_attention"] = float(_all(as_made, "relation").diagonal(dim1=1, dim2=2).mean())
     return {
         "run": run.absolute().name,
         "game": config.game,
@@ -108,7 +102,7 @@ def audit_run(
         "episodes": len(truth.episodes),
         "steps": sum(len(episode.actions) for episode in truth.episodes),
         "lags": lags,
-        "scores": as_dict(scores) | others,
+        "scores": scores,
         "controls": {name: in_short(row) for name, row in rows.items()},
         "hidden": hidden(truth),
         "control": folder.record()["config"]["control"],
@@ -125,18 +119,16 @@ def save_audit(record: dict[str, Any], folder: Path) -> Path:
 
 
 def other_scores(truth: Truth, maps: list[Maps], latent: LatentConfig) -> dict[str, Any]:
-    """What is asked of models only: whether their values are probabilities, how much stays where it is, and to what
-    movers control is handed. g is divided by its bound. Things have no relation between cells."""
+    """What is asked of models only: whether their values are probabilities, and to what movers control is handed. g is
+    divided by its bound."""
     true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
     controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
-    scores: dict[str, Any] = {
+    handed_on = [own.handed_on for own in maps if own.handed_on is not None]
+    return {
         "direct_calibration": calibration(_all(maps, "direct"), true_direct),
         "g_calibration": calibration(_all(maps, "g") / latent.bound, controlled),
+        "handed_to_movers": handed_to_movers(truth, handed_on),
     }
-    if maps[0].relation is not None:
-        scores["self_attention"] = float(_all(maps, "relation").diagonal(dim1=1, dim2=2).mean())
-    handed_on = [own.handed_on for own in maps if own.handed_on is not None]
-    return scores | {"handed_to_movers": handed_to_movers(truth, handed_on)}
 
 
 def _all(maps: list[Maps], name: str) -> Tensor:
@@ -163,19 +155,16 @@ def on_game(config: TrainConfig, game: str) -> TrainConfig:
     return replace(config, game=moved.game, env=moved.game_row.config())
 
 
-def load_models(
+def models_of_run(
     config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path
 ) -> ControlModels | ThingModels:
     """The run's control models, if they can see and name what this game shows and does."""
     env = make_game(config, 1, device)
-    make = ThingModels if config.control.things.slots else ControlModels
-    models: ControlModels | ThingModels = make(config.control, env.frame_shape, env.n_actions, device)
     env.close()
     try:
-        models.load_state_dict(part(learnt, "observer.control"))
+        return load_models(config.control, env.frame_shape, env.n_actions, learnt, device)
     except (RuntimeError, KeyError) as mismatch:
         raise UsageError(
             f"The control models of {run} do not fit {config.game} with its {env.n_actions} actions and frames of "
             f"{env.frame_shape[0]}x{env.frame_shape[1]}; choose a --game like the run's own."
         ) from mismatch
-    return models

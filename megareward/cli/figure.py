@@ -1,6 +1,6 @@
 """`megareward figure NAME`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -91,12 +91,12 @@ def draw_what_is_seen(words: list[str]) -> list[Path]:
         raise UsageError("Of which game? `megareward figure things GAME ...`")
     check_place(args.out.with_suffix(".png"))
     from megareward.analysis.pyplot import pyplot
-    from megareward.control.config import ThingsConfig
-    from megareward.viewer.things import SLOTS, draw_things
+    from megareward.control.config import ControlConfig, by_things
+    from megareward.viewer.things import draw_things
 
     pyplot()
-    how = {"columns": args.columns, "steps": args.steps, "seed": args.seed}
-    return draw_things(args.games, args.out, **how, things=ThingsConfig(SLOTS, args.sight))
+    things = replace(by_things(ControlConfig()).things, sight=args.sight)
+    return draw_things(args.games, args.out, columns=args.columns, steps=args.steps, seed=args.seed, things=things)
 
 
 def draw_motion(words: list[str]) -> list[Path]:

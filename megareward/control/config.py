@@ -262,8 +262,10 @@ class ControlConfig:
         for name in ("normalise_frames", "background_frames"):
             _require(getattr(self, name) >= 1, name, getattr(self, name), "use at least 1")
         if self.things.slots:
-            form = self.latent.reward
-            _require(form not in ("record", "spread"), "latent.reward", form, "things keep no record: use difference")
+            form, hold = self.latent.reward, self.latent.hold
+            per_cell = ("positive", "record", "spread")
+            _require(form not in per_cell, "latent.reward", form, "a thing is no place that keeps a record: use moved")
+            _require(not hold, "latent.hold", hold, "a thing that went has nothing left to hold: use --no-hold")
             _require(not self.oracle.lags, "oracle.lags", self.oracle.lags, "true maps have no things: use one of them")
 
 

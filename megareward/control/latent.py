@@ -77,14 +77,15 @@ def mega_reward(
     g_prev: Float[Tensor, "*B HW"],
     passed_on: Float[Tensor, "*B HW"] | None = None,
     form: RewardForm = "difference",
-    beyond: Bool[Tensor, "*B HW"] | None = None,
+    beyond: Bool[Tensor, "*B HW"] | Float[Tensor, "*B HW"] | None = None,
 ) -> Float[Tensor, "*B"]:
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are ours or the released code's.
 
     `positive` counts cells that gained only. `record` is the same; but for g_{t-1} `advance` gives what is remembered.
     `spread` pays for control that reached new cells, before discount and direct control: the positive part of
     `passed_on` - g_{t-1}, for which `advance` gives what is remembered, too. `level` pays for all that is under
-    control. `beyond` and `moved` pay for what earlier actions still control, in the cells `beyond` only.
+    control. `beyond` and `moved` pay for what earlier actions still control, in the cells `beyond` only,
+    or each times what it counts there.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)
@@ -125,17 +126,19 @@ def advance(
     background: Bool[Tensor, "N HW"] | None,
     changed: Bool[Tensor, "N HW"],
     config: LatentConfig,
+    size: Float[Tensor, "N HW"] | None = None,
 ) -> Accumulated:
     """One step of Eq. 10 and 11 with all that `config` asks for; whoever makes the maps, learnt or true.
 
     `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
     branching the game. `first`: a frame opens an episode. `flash`: the step changed most of the screen at once.
     `background`: cells that show nothing else. None where the option is off. `changed`: cells that show anything else
-    than a step ago.
+    than a step ago; of things, `size` says what each that moves is paid times; cells are of one size.
     """
     beyond = direct <= (0 if config.above_chance else 1 / direct.shape[-1])
     if config.reward == "moved":
         beyond = beyond & (changed if flash is None else changed & ~flash[:, None])
+        beyond = beyond if size is None else beyond * size
     if flash is not None:  # it gives no control and passes none on
         direct, passed_on = clear(direct, flash), torch.where(flash[:, None], g_prev, passed_on)
     if config.hold:  # no cell loses what it had

@@ -30,14 +30,6 @@ class ThingControl(NamedTuple):
     """Summed over things, not over cells; where what moves is paid, over their pixels."""
 
 
-def what_moves(
-    direct: Float[Tensor, "n S"], passed_on: Float[Tensor, "n S"], moved: Float[Tensor, "n S"]
-) -> Float[Tensor, "n"]:
-    """The reward `moved` of things: how much of what moves earlier actions control and the last one does not.
-    `moved`: how much of each thing did. So an explosion counts for more than a bullet."""
-    return (passed_on * (direct == 0) * moved).sum(-1)
-
-
 class ThingTracker:
     """Keeps the last frames of N environments, and what is under control as paint on the pixels of things: a step later
     the thing is found there again, with what it had."""
@@ -100,12 +92,10 @@ class ThingTracker:
         passed_on = chain(relation, g_prev)
         if latent.background < 1:  # slots that hold nothing
             passed_on = passed_on * now.any((-2, -1))
-        after = advance(g_prev, g_prev, direct, passed_on, first, flash, None, changed, latent)
-        paint, reward = self._drawn(after.g, now), after.mega_reward
-        if latent.reward == "moved":
-            moved = (now & (self.last[rows, -1] != stack[:, -1])[:, None]).float().mean((-2, -1)) * PARTS_OF_A_SCREEN
-            counts = changed & ~first[:, None] if flash is None else changed & ~(first | flash)[:, None]
-            reward = what_moves(direct, passed_on, moved * counts)
+        new = (self.last[rows, -1] != stack[:, -1])[:, None]
+        moved = (now & new).float().mean((-2, -1)) * PARTS_OF_A_SCREEN  # an explosion counts for more than a bullet
+        after = advance(g_prev, g_prev, direct, passed_on, first, flash, None, changed, latent, size=moved)
+        paint = self._drawn(after.g, now)
         if flash is not None:  # things cannot be seen while everything flashes
             paint = torch.where((flash & ~first)[:, None, None], self.paint[rows], paint)
         self.paint.index_copy_(0, rows, paint)
@@ -114,7 +104,7 @@ class ThingTracker:
         left = before & goes_on[..., None, None]  # an action shows where a thing is, and where it no longer is
         maps = (self._drawn(direct, now | left), paint, self._drawn(passed_on, now))
         cells = [self.models.grid.to_cells(one).amax((-2, -1)) for one in maps]
-        return ThingControl(cells[0], cells[1], cells[2], reward)
+        return ThingControl(cells[0], cells[1], cells[2], after.mega_reward)
 
     def _drawn(self, values: Float[Tensor, "n S"], now: Bool[Tensor, "n S px_h px_w"]) -> Float[Tensor, "n px_h px_w"]:
         return (values[:, :, None, None] * now).amax(1)

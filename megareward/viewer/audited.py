@@ -8,13 +8,12 @@ import torch
 
 from megareward.audit.camera import film
 from megareward.audit.learnt import LearntMaps, as_seen, learnt_maps
+from megareward.audit.models import load_models
 from megareward.audit.things import followed
 from megareward.audit.truth import load_truth
-from megareward.control.models import ControlModels
 from megareward.errors import UsageError
 from megareward.observers.things import ThingControl
 from megareward.runs.folder import RunFolder
-from megareward.state import part
 from megareward.things.models import ThingModels
 from megareward.training.config import read_config
 from megareward.training.evaluate import mismatch_explained, newest_tensors
@@ -30,10 +29,8 @@ def record_audit(path: Path, policy: str, *, device: torch.device, warn: Callabl
         raise UsageError(f"{report} does not exist; `megareward audit {path} --policy {policy}` finds the truth first.")
     config, (learnt, frames_trained) = read_config(folder, warn), newest_tensors(folder, warn)
     truth = load_truth(path / str(read_audit(report).get("truth", "truth")))
-    make = ThingModels if config.control.things.slots else ControlModels
-    models = make(config.control, truth.frame_shape, len(truth.action_names), device)
     with mismatch_explained():
-        models.load_state_dict(part(learnt, "observer.control"))
+        models = load_models(config.control, truth.frame_shape, len(truth.action_names), learnt, device)
     shown = film(truth, config)
     if shown.offsets is not None:
         raise UsageError(

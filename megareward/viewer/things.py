@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from megareward.analysis.pyplot import pyplot
 from megareward.control.config import ControlConfig, ThingsConfig
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import UsageError
@@ -16,7 +17,6 @@ from megareward.viewer.drawing import grey
 from megareward.viewer.figure import save_figure
 
 N_ENVS = 4
-SLOTS = 24
 
 
 def play_at_random(env: BatchedEnv, steps: int, seed: int) -> UInt8[Tensor, "T N px_h px_w"]:
@@ -42,10 +42,7 @@ def draw_things(
     games: Sequence[str], out: Path, *, columns: int, steps: int, seed: int, things: ThingsConfig
 ) -> list[Path]:
     """A row for each game: its background, then frames with a box around everything that is seen as a thing."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    plt = pyplot()
     from matplotlib.patches import Rectangle
 
     if columns < 1 or steps < columns:

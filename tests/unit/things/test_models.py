@@ -157,8 +157,11 @@ def test_an_untrained_guess_tells_nothing_and_an_unknown_background_shows_nothin
 def test_settings_that_things_cannot_have():
     with pytest.raises(UsageError, match="slots"):
         ThingsConfig(-1)
-    with pytest.raises(UsageError, match="record"):
-        config(latent=replace(config().latent, reward="record"))
+    for form in ("positive", "record", "spread"):
+        with pytest.raises(UsageError, match=form):
+            config(latent=replace(config().latent, reward=form))
+    with pytest.raises(UsageError, match="hold"):
+        config(latent=replace(config().latent, hold=True))
     with pytest.raises(UsageError, match="blocks"):
         ThingModels(config(H=1, W=1), (85, 85), A)
 
