@@ -22,7 +22,7 @@ RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari"
 def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     """Condense a run's folder into one file of the ledger. Recording the same run again replaces its file."""
     read_config(RunFolder.open(path))  # settings of no sense are refused, not recorded
-    record = Record.of_run(path)
+    record = Record.of_run(path).needs_score(path)
     commit = str(record.provenance.get("commit") or "unknown")[:8].rstrip("+")
     name = f"{record.method}-s{record.seed}-{short_count(record.config['frames'])}-{commit}.json"
     file = ledger / record.game / name
@@ -73,9 +73,9 @@ def table(records: list[Record]) -> str:
 
 def over_seeds(members: list[Record]) -> str:
     """One seed says nothing about spread, so it gets no interval."""
-    scores = [record.score for record in members]
-    if len(scores) == 1:
-        return f"{scores[0]:.4g}"
+    scores = [record.score for record in members if record.score is not None]
+    if len(scores) < 2:
+        return f"{scores[0]:.4g}" if scores else "-"
     low, high = interval(scores)
     return f"{np.mean(scores):.4g} [{low:.4g}, {high:.4g}]"
 

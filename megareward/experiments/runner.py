@@ -139,7 +139,7 @@ def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> li
             ended += 1
             if trouble:
                 failed.append(job)
-            outcome = trouble or f"score {Record.read(record_path(job.results, job.cell)).score:.3g}"
+            outcome = trouble or outcome_of(Record.read(record_path(job.results, job.cell)))
             minutes = (time.monotonic() - begun) / ended * (of - ended) / 60
             say(f"{ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
 
@@ -152,6 +152,10 @@ def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> li
         over.set()
         alive.join()
     return failed
+
+
+def outcome_of(record: Record) -> str:
+    return "no game finished" if record.score is None else f"score {record.score:.3g}"
 
 
 def _sign_of_life(over: Event, lock: Lock, ended: Callable[[], int], of: int) -> None:
@@ -233,8 +237,10 @@ def _make(job: Job, log: TextIO) -> str:
     if trouble:
         return trouble
     record = Record.of_run(path)
-    if job.audit is not None:
+    if job.audit is not None:  # of maps; a run too short for a score has them all the same
         record = replace(record, audit=json.loads((path / "audit-random.json").read_bytes()))
+    else:
+        record.needs_score(path)
     record.write(record_path(job.results, cell))
     return ""
 

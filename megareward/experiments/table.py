@@ -29,7 +29,7 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
     """The recorded scores by row and column."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for cell in cells:
-        if record := record_of(results, cell):
+        if (record := record_of(results, cell)) and record.score is not None:
             scores[cell.row, cell.column].append(record.score)
     return dict(scores)
 

@@ -73,7 +73,7 @@ class Ours:
 
     @cached_property
     def scores(self) -> list[float]:
-        return [one.record.score for one in self.found]
+        return [score for one in self.found if (score := one.record.score) is not None]
 
     @property
     def mean(self) -> float:

@@ -28,8 +28,8 @@ class Record:
     frames: int
     """Emulator frames trained; `config["frames"]` were planned."""
     finished: bool
-    score: float
-    """Mean raw score of the last 50 finished games of training."""
+    score: float | None
+    """Mean raw score of the last 50 finished games of training; None if none was."""
     episodes_in_score: int
     """50, or fewer if fewer were finished."""
     episodes: int
@@ -59,15 +59,13 @@ class Record:
         """Condense the folder of a run."""
         logs = RunLogs.read(path)
         frames = logs.frames
-        if not logs.episodes:
-            raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
         return cls(
             game=logs.game,
             method=logs.method,
             seed=logs.config["seed"],
             frames=frames,
             finished=frames >= logs.config["frames"],
-            score=last_mean(logs.episodes),
+            score=last_mean(logs.episodes) if logs.episodes else None,
             episodes_in_score=len(last_scores(logs.episodes)),
             episodes=len(logs.episodes),
             evaluations=logs.evaluations,
@@ -94,6 +92,12 @@ class Record:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_synced(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
         return path
+
+    def needs_score(self, path: Path) -> "Record":
+        """This record of the run at `path`, which is worth keeping for its score."""
+        if self.score is None:
+            raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
+        return self
 
     @property
     def length(self) -> str:

@@ -43,5 +43,7 @@ def curve_errors(episodes: Episodes) -> list[float]:
 
 def _ends(episodes: Episodes) -> np.ndarray:
     """How many games are over at each moment of the curve."""
+    if not episodes:
+        return np.zeros(0, dtype=np.int64)
     frames = [episode["frames"] for episode in episodes]
     return np.unique(np.searchsorted(frames, np.linspace(frames[0], frames[-1], CURVE_POINTS), side="right"))

@@ -107,6 +107,8 @@ def readme(record: Record) -> str:
 
 def score(record: Record) -> str:
     """Of whole games after training if there were any, else of the last games of training."""
+    if record.score is None and not record.evaluations:
+        return "no game was finished"
     if not record.evaluations:
         return f"mean score {record.score:.1f} over the last {record.episodes_in_score} games of training"
     scores = record.evaluations[-1]["scores"]

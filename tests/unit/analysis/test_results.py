@@ -7,7 +7,7 @@ import pytest
 
 from megareward.analysis.describe import describe_run, draw_curve
 from megareward.analysis.published import published, published_score
-from megareward.analysis.results import COLUMNS, add_run, table
+from megareward.analysis.results import COLUMNS, add_run, over_seeds, table
 from megareward.envs.games import atari_games
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
@@ -67,6 +67,9 @@ def test_a_run_without_metrics_or_games_has_nothing_to_record(tmp_path):
     empty.append("metrics.jsonl", {"frames": 24})
     with pytest.raises(UsageError, match="not finished a single game"):
         add_run(empty.path, tmp_path)
+    without = Record.of_run(empty.path)  # kept where something else is worth it, such as an audit
+    assert (without.score, without.episodes, without.curve) == (None, 0, [])
+    assert over_seeds([without]) == "-"
 
 
 # The table -----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from megareward.experiments.plans import (
     Cell,
     matching,
 )
-from megareward.experiments.table import games_markdown, markdown
+from megareward.experiments.table import games_markdown, markdown, scores_of
 from megareward.experiments.with_score import PRETRAINING
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, bearing, to_dict
@@ -194,6 +194,19 @@ def test_runs_that_are_made_at_once_share_the_truth_of_their_game(tmp_path):
         kept.resolve()
     ] * 2
     assert found[0]["scores"] == found[1]["scores"]  # the same run twice, on the same truth
+
+
+def test_a_run_too_short_for_a_score_is_recorded_for_its_audit_alone(tmp_path):
+    cell, said, short = tiny("one", "mega", 0, frames=32), list[str](), ("--lags", "4", "--frames", "12")
+    places = [cell], tmp_path / "runs", tmp_path / "results", 1, said.append
+    assert runner.run_all(*places) == [cell]
+    assert "has not finished a single game" in said[-1]
+    assert runner.run_all(*places, audit=(*short, "--episodes", "2")) == []
+    assert "no game finished" in said[-1]
+    record = Record.read(runner.record_path(tmp_path / "results", cell))
+    assert record.score is None
+    assert record.audit["scores"]["direct_auroc"]["mean"] is not None
+    assert scores_of([cell], tmp_path / "results") == {}
 
 
 def test_audits_of_several_seeds_are_averaged_and_places_with_fewer_say_so(monkeypatch):
