@@ -15,6 +15,7 @@ from megareward.experiments.plans import (
     AS_PRINTED,
     BY_INFORMATION,
     EXPERIMENTS,
+    GROWTH,
     OF_THINGS,
     PAPER_GAMES,
     RANDOM_FRAMES,
@@ -182,7 +183,9 @@ FAILURE_ROWS = {
     "random": method("random"),
     "mega": method("mega"),
     "information": both(method("mega"), BY_INFORMATION),
+    "things": GROWTH["things"],
     "as printed": AS_PRINTED,
+    "extrinsic": method("extrinsic"),
 }
 
 
@@ -201,17 +204,6 @@ def failures(play: Callable[..., Change]) -> dict[str, Change]:
     }
 
 
-FAILURES = {
-    scale: replace(one, columns=columns)
-    for (scale, one), columns in zip(
-        at_all_scales("failures", "Where does mega-reward fail?", FAILURE_ROWS, ("pitfall",)).items(),
-        (failures(short_game), failures(game), {"pitfall": atari("pitfall")}, {"pitfall": long_atari("pitfall")}),
-        strict=True,
-    )
-}
-"""Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
-
-
 def held_still(config: TrainConfig) -> TrainConfig:
     return replace(config, stabilise=4)
 
@@ -222,6 +214,17 @@ def with_camera(name: str) -> dict[str, Change]:
     return {name: game(name), f"{name} camera": camera, f"{name} camera stabilised": both(camera, held_still)}
 
 
+FAILURES_ON_MINI = failures(game) | with_camera("mini-pong") | with_camera("mini-breakout")
+FAILURES = {
+    scale: replace(one, columns=columns)
+    for (scale, one), columns in zip(
+        at_all_scales("failures", "Where does mega-reward fail?", FAILURE_ROWS, ("pitfall",)).items(),
+        (failures(short_game), FAILURES_ON_MINI, {"pitfall": atari("pitfall")}, {"pitfall": long_atari("pitfall")}),
+        strict=True,
+    )
+}
+"""Entities are small or large beside the cells of a grid of 2 x 2 or 8 x 8. Pitfall's camera moves with the player."""
+
 FAILURE_MAPS = Experiment(
     name="failure-maps",
     question="Which failure case makes control maps wrong?",
@@ -231,7 +234,7 @@ FAILURE_MAPS = Experiment(
         "information": only_watch(BY_INFORMATION),
         "things": only_watch(OF_THINGS),
     },
-    columns=failures(game) | with_camera("mini-pong") | with_camera("mini-breakout"),
+    columns=FAILURES_ON_MINI,
     frames=50_000,
     seeds=3,
     is_audit=True,

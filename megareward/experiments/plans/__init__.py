@@ -20,7 +20,7 @@ from megareward.experiments.plans.changes import (
     random_play,
 )
 from megareward.experiments.plans.experiment import Cell, Change, Device, Experiment, base_config
-from megareward.experiments.plans.forms import ALL_ALIKE, AS_PRINTED, BY_INFORMATION, OF_THINGS
+from megareward.experiments.plans.forms import ALL_ALIKE, AS_PRINTED, BY_INFORMATION, GROWTH, OF_THINGS
 from megareward.experiments.plans.games import BENCHMARK_GAMES, HARD_GAMES, PAPER_GAMES, TUNED_ON
 from megareward.experiments.plans.of_maps import ALL_MAPS, MAPS
 from megareward.experiments.plans.on_atari import (
@@ -47,6 +47,7 @@ __all__ = [
     "DEATH_ATARI",
     "EXPERIMENTS",
     "FORMS",
+    "GROWTH",
     "HARD_GAMES",
     "LITERAL_AND_DEFAULT",
     "MAPS",

@@ -229,7 +229,7 @@ def test_the_table_of_all_games_has_those_of_the_paper_and_keeps_those_tuned_on_
     games = set(ALL_MAPS.columns)
     assert games > set(PAPER_GAMES) | {"montezuma_revenge", "pitfall", "freeway", "space_invaders", "assault", "boxing"}
     assert set(ALL_MAPS.tuned_on) == {"pong", "breakout", "demon_attack", "freeway", "seaquest"}
-    assert set(ALL_MAPS.rows) == {"default", "released", "paper", "untrained"}
+    assert set(ALL_MAPS.rows) == {"default", "information", "things", "released", "paper"}
 
 
 def test_the_maps_of_all_games_are_those_of_the_present_default_and_are_audited_on_one_truth_a_game():
@@ -237,8 +237,9 @@ def test_the_maps_of_all_games_are_those_of_the_present_default_and_are_audited_
     present = with_preset(TrainConfig("mega", "asterix"), "many")
     default = made["default"].control
     assert default == replace(present.control, background_frames=made["default"].frames)
-    untrained = made["untrained"]
-    assert untrained.control == replace(default, passes=0, background_frames=untrained.frames)
+    information = made["information"].control
+    assert information.adm == replace(default.adm, direct="information")
+    assert information.rtm == default.rtm
     assert all(config.warmup_iterations >= config.iterations for config in made.values())  # PPO never begins
     plan = Plan()
     asked = [question(config, plan, {}) for config in (*made.values(), TrainConfig("mega", "asterix"))]
