@@ -60,8 +60,8 @@ def test_a_run_that_several_items_need_has_one_place_whichever_of_them_was_asked
     played = {job.name for job in queue.jobs_of([ITEMS["components"]], SMOKE, tmp_path, tmp_path)}
     assert "paper-play-smoke/mega-on-mini-road-s0" in played
     maps = {job.cell.row: job.audit for job in queue.jobs_of([ITEMS["failures"]], SMOKE, tmp_path, tmp_path)}
-    assert maps.pop("random") is None  # it has no maps
-    assert maps == dict.fromkeys(("mega", "information", "as printed"), SMOKE.audit)
+    assert [maps.pop(row) for row in ("random", "extrinsic")] == [None, None]  # they have no maps
+    assert maps == dict.fromkeys(("mega", "information", "things", "as printed"), SMOKE.audit)
 
 
 def test_a_typo_is_refused_with_a_hint(capsys):
@@ -181,8 +181,8 @@ def test_a_page_of_all_records_has_nothing_missing(smoke_results, tmp_path):
     assert len(sections) == 1 + len(ITEMS)
     for title, body in sections.items():
         holes = [line for line in body.splitlines() if "| – " in line or "issing" in line]
-        if title.startswith("Failure"):  # random play has no maps
-            assert all("| random |" in line for line in holes)
+        if title.startswith("Failure"):  # these have no maps
+            assert all("| random |" in line or "| extrinsic |" in line for line in holes)
         else:
             assert holes == []
     for name in re.findall(r"\]\((figures/[^)]+)\)", text):
