@@ -173,22 +173,25 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
 
 
 def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str, Any]]) -> str:
-    """One table per score, one line per game: games that settings were chosen on, the others, the mean of each."""
+    """One table per score, one line per game: games that settings were chosen on, the others, the mean of each. Rows
+    without a single run are named below."""
     groups = {
         "tuned on": [name for name in experiment.columns if name in experiment.tuned_on],
         "not tuned on": [name for name in experiment.columns if name not in experiment.tuned_on],
     }
+    begun = {row for row, _ in found}
+    rows, missing = ([row for row in experiment.rows if (row in begun) is is_begun] for is_begun in (True, False))
     first, lines = next(iter(experiment.rows)), []
     for score, name in AUDITED.items():
-        heads = [*experiment.rows, *(f"*{words}*" for words in CONTROLS.values())]
+        heads = [*rows, *(f"*{words}*" for words in CONTROLS.values())]
         lines += [f"| {experiment.name}: {name} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
         for kind, games in groups.items():
-            columns = [[found.get((row, game), {}) for game in games] for row in experiment.rows]
+            columns = [[found.get((row, game), {}) for game in games] for row in rows]
             values = [[mean_of(audit.get("scores"), score) for audit in audits] for audits in columns]
             ways = [[share(audit, score) for audit in audits] for audits in columns]
             for control in CONTROLS:
-                rows = [found.get((first, game), {}).get("controls", {}).get(control) for game in games]
-                values.append([mean_of(scores, score) for scores in rows])
+                audits = [found.get((first, game), {}).get("controls", {}).get(control) for game in games]
+                values.append([mean_of(scores, score) for scores in audits])
                 ways.append([None] * len(games))
             for n, game in enumerate(games):
                 texts = [with_way(own[n], way[n]) for own, way in zip(values, ways, strict=True)]
@@ -203,6 +206,7 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
         "games, with 95% bootstrap intervals over them. "
         f"`-`: no record, or fewer than {FEW} frames can tell. Every run is a file beside this table."
     )
+    note += f" Not begun yet: {', '.join(missing)}." if missing else ""
     return "\n".join([*lines, note, ""])
 
 

@@ -128,6 +128,22 @@ WARM_UP = Experiment(
     whole_games=30,
 )
 
+ATARI_SHORT = Experiment(
+    name="atari-short",
+    question="Is it control or survival that is learnt first on Atari?",
+    rows={
+        name: both(change, after(153_600))
+        for name, change in {
+            **{name: method(name) for name in ("alive", "mega", "rnd", "curiosity", "extrinsic")},
+            "moved, information": both(WHAT_MOVES, BY_INFORMATION),
+        }.items()
+    },
+    columns={name: atari(name) for name in ("up_n_down", "seaquest", "breakout")},
+    frames=2_000_000,
+    seeds=1,
+)
+"""For two cores without a GPU: a quarter of the usual warm-up, the same for all, and what comes right after it."""
+
 ATARI_FLASH = Experiment(
     name="atari-flash",
     question="Does DemonAttack, whose screen flashes when the ship is hit, teach to be hit?",
@@ -155,6 +171,7 @@ ALL = (
     ATARI_LONG,
     ATARI_FORMS,
     WARM_UP,
+    ATARI_SHORT,
     ATARI_FLASH,
     PARITY,
 )
