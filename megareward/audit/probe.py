@@ -17,11 +17,12 @@ from typing import Any
 
 import torch
 
-from megareward.control.config import FORMS, ControlConfig, LatentConfig, OracleConfig
+from megareward.control.config import FORMS, OF_PLACES, ControlConfig, LatentConfig, OracleConfig, ThingsConfig
 from megareward.control.config import paper as literal
 from megareward.errors import UsageError
 from megareward.observers.interface import Observer
 from megareward.ppo.agent import RandomAgent
+from megareward.rewards.mega import held
 from megareward.rollout import Decision
 from megareward.runs.folder import RunFolder
 from megareward.state import part
@@ -43,9 +44,11 @@ class Idle(RandomAgent):
         return decision._replace(actions=torch.zeros_like(decision.actions))
 
 
-def forms_of(latent: LatentConfig) -> dict[str, LatentConfig]:
+def forms_of(control: ControlConfig) -> dict[str, LatentConfig]:
     """Every form of Eq. 11 on otherwise the same settings, and Eq. 10 and 11 as the paper prints them."""
-    return {"as printed": literal(ControlConfig()).latent} | {form: replace(latent, reward=form) for form in FORMS}
+    forms = [form for form in FORMS if form not in OF_PLACES or not control.things.slots]
+    own = {form: replace(control.latent, reward=form) for form in forms}
+    return {"as printed": literal(ControlConfig()).latent} | own
 
 
 def discounted(rewards: Float[Tensor, "T N"], over: Bool[Tensor, "T N"], discount: float) -> Float[Tensor, "T N"]:
@@ -95,8 +98,9 @@ def probe(
     elif not config.tracks_control:
         source = replace(config, method="mega", reward=None)
     if oracle:
-        source, models = replace(source, control=replace(source.control, oracle=OracleConfig(oracle))), {}
-    forms = forms_of(source.control.latent)
+        control = replace(source.control, oracle=OracleConfig(oracle), things=ThingsConfig())
+        source, models = replace(source, control=control), {}
+    forms = forms_of(source.control)
     scores, returns = {}, dict[str, dict[str, list[float]]]()
     for number, player in enumerate(PLAYERS):
         play = Play(config, learnt, source, models, forms, player, n_envs, device)
@@ -169,7 +173,7 @@ class Play:
             observer.prepare(0)
             fields = observer.advance(seen)
             self.growth[name].append(fields["mega_reward"].cpu())
-            self.amount[name].append(fields["g"].sum(-1).cpu())
+            self.amount[name].append(held(fields).cpu())
 
     @property
     def over(self) -> Bool[Tensor, "T N"]:

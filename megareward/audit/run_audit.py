@@ -25,6 +25,7 @@ from megareward.errors import UsageError
 from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder
 from megareward.runs.provenance import provenance
+from megareward.state import part
 from megareward.things.models import ThingModels
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import newest_tensors
@@ -71,6 +72,7 @@ def audit_run(
             f"{run} sees its game through a moving camera or held still, and the truth is played without either; "
             "use --policy random."
         )
+    own_game = config.game
     if game is not None:
         config = on_game(config, game)
     if isinstance(config.env, AtariConfig) and config.env.sticky:
@@ -95,6 +97,7 @@ def audit_run(
     return {
         "run": run.absolute().name,
         "game": config.game,
+        "on_another_game": config.game != own_game,
         "method": config.method,
         "seed": config.seed,
         "trained_frames": trained_frames,
@@ -114,8 +117,10 @@ def audit_run(
 
 
 def save_audit(record: dict[str, Any], folder: Path) -> Path:
-    """Into the run's folder, where `report` and `watch --audited` look for it, or into another one."""
-    return save_file(folder / f"audit-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
+    """Into the run's folder, where `report` and `watch --audited` look for it, or into another one. What was found on
+    another game than the run's own is kept apart."""
+    name = f"audited-on-{record['game']}" if record["on_another_game"] else "audit"
+    return save_file(folder / f"{name}-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
 def other_scores(truth: Truth, maps: list[Maps], latent: LatentConfig) -> dict[str, Any]:
@@ -159,6 +164,10 @@ def models_of_run(
     config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path
 ) -> ControlModels | ThingModels:
     """The run's control models, if they can see and name what this game shows and does."""
+    if not part(learnt, "observer.control"):
+        raise UsageError(
+            f"{run} holds no control models; audit the run itself, or what `export --to-watch` made of it."
+        )
     env = make_game(config, 1, device)
     env.close()
     try:

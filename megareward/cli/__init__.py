@@ -27,7 +27,7 @@ Agents that learn to play by seeking control.
   probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
   watch RUN        see what a run controls: a page that opens in any browser, and clips; or watch --pretrained GAME
   dream RUN        draw what a run's World Model sees and dreams; look for its controller by CMA-ES
-  figure NAME      draw a figure: case-study --run RUN, curves --game GAME
+  figure NAME      draw a figure: case-study --run RUN, curves --game GAME, masks --run RUN, things GAME
   report RUN...    one page about a run, or about several side by side
   games            list the games; --masks OUT.png draws what is painted out
   methods          list the methods
@@ -35,7 +35,7 @@ Agents that learn to play by seeking control.
   experiment NAME  make all runs of a table, several at a time, and the table; without a name they are listed
   paper            every table and figure of the paper: what is recorded, what is missing, one page of all
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
-  bench WHAT       measure speed: emulator, train, growth, control, wrapper
+  bench WHAT       measure speed: emulator, train, growth, control, wrapper, methods
 
 `megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
 eval "$(megareward --completion)" completes commands, methods, games and runs in bash (in zsh after bashcompinit).

@@ -41,8 +41,8 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     out: Path | None = None
     """Folder of the run. [default: runs/GAME-METHOD-sSEED, numbered if it exists]"""
     preset: str = "auto"
-    """auto (mini games: mini; Atari: default), default, paper, released, moved, rnd-paper, many, mini, debug; or
-    several with commas, applied in order, such as paper,many. Options override them."""
+    """auto (mini games: mini; Atari: default), default, paper, released, moved, things, rnd-paper, many, mini,
+    debug; or several with commas, applied in order, such as paper,many. Options override them."""
     count: Literal["frames", "steps"] = "frames"
     """What --frames counts: emulator frames, or the agent's steps, of which each is 4 frames in Atari and 1 in mini
     games. The paper's budgets are in steps and may mean either."""

@@ -13,6 +13,8 @@ Switch = Literal["auto", "on", "off"]
 AnchorKind = Literal["cell", "pixel", "gauss"]
 RewardForm = Literal["difference", "positive", "record", "spread", "level", "beyond", "moved"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
+OF_PLACES: tuple[RewardForm, ...] = ("positive", "record", "spread")
+"""Forms that compare each cell with what it was, so that things cannot have them."""
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:
@@ -263,9 +265,13 @@ class ControlConfig:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "use at least 1")
         if self.things.slots:
             form, hold = self.latent.reward, self.latent.hold
-            per_cell = ("positive", "record", "spread")
-            _require(form not in per_cell, "latent.reward", form, "a thing is no place that keeps a record: use moved")
-            _require(not hold, "latent.hold", hold, "a thing that went has nothing left to hold: use --no-hold")
+            _require(form not in OF_PLACES, "latent.reward", form, "a thing is no place that keeps a record: use moved")
+            _require(
+                not hold,
+                "latent.hold",
+                hold,
+                "a thing that went has nothing left to hold: use --control.latent.no-hold",
+            )
             _require(not self.oracle.lags, "oracle.lags", self.oracle.lags, "true maps have no things: use one of them")
 
 
@@ -376,14 +382,15 @@ def moved(config: ControlConfig) -> ControlConfig:
     """Control of what moves in place of Eq. 11, and direct control by what each cell tells of the action."""
     return replace(
         config,
-        adm=replace(config.adm, direct="information"),
+        adm=replace(config.adm, direct="information", cell_loss=1.0),
         latent=replace(config.latent, above_chance=True, reward="moved"),
     )
 
 
 def by_things(config: ControlConfig) -> ControlConfig:
     """Things carry control. Three frames show how fast a thing is."""
-    return replace(config, things=ThingsConfig(slots=24), rtm=replace(config.rtm, stack=3))
+    rtm, latent = replace(config.rtm, stack=3), replace(config.latent, hold=False)
+    return replace(config, things=ThingsConfig(slots=24), rtm=rtm, latent=latent)
 
 
 def things(config: ControlConfig) -> ControlConfig:

@@ -135,7 +135,8 @@ def advance(
     `background`: cells that show nothing else. None where the option is off. `changed`: cells that show anything else
     than a step ago; of things, `size` says what each that moves is paid times; cells are of one size.
     """
-    beyond = direct <= (0 if config.above_chance else 1 / direct.shape[-1])
+    even = 0 if config.above_chance or size is not None else 1 / direct.shape[-1]  # things tell nothing by themselves
+    beyond = direct <= even
     if config.reward == "moved":
         beyond = beyond & (changed if flash is None else changed & ~flash[:, None])
         beyond = beyond if size is None else beyond * size

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from megareward.audit.run_audit import audit_run, save_audit
+from megareward.audit.table import estimate_text
 from megareward.errors import warn
 from megareward.experiments.plans import Cell
 from megareward.experiments.runner import record_of, record_path
@@ -37,7 +38,7 @@ def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print, ca
         replace(record, audit=found).write(record_path(results, cell))
         scores = found["scores"]
         say(
-            f"{n} of {len(left)}  {cell.name}: direct control {scores['direct_auroc']['mean']:.3f}, "
-            f"g {scores['g_auroc']['mean']:.3f}"
+            f"{n} of {len(left)}  {cell.name}: direct control {estimate_text(scores['direct_auroc'])}, "
+            f"g {estimate_text(scores['g_auroc'])}"
         )
     return gone

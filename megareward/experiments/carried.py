@@ -1,9 +1,9 @@
 """Jobs of machines that share no folder: each run is carried between them through a store, which any URL can be that
 fsspec knows, such as s3://bucket/sweep."""
 
+import sys
 import tarfile
 import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
@@ -72,8 +72,12 @@ def do_carried(job: Job, store: Store, every: float = PUSH_SECONDS) -> tuple[str
 
         def keep() -> None:
             while not over.wait(every):
-                with suppress(FileNotFoundError):  # a checkpoint made place for a newer one; soon again
+                try:
                     store.push(name, folder)
+                except FileNotFoundError:  # a checkpoint made place for a newer one; soon again
+                    pass
+                except Exception as why:  # whatever a store may raise: the run goes on, and so do later tries
+                    print(f"{name} could not be kept in {store.url} ({why}); tried again soon.", file=sys.stderr)
 
         thread = Thread(target=keep, daemon=True)
         thread.start()

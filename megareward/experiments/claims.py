@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,7 +99,8 @@ def kept_alive(claims: list[Claim], every: float = TOUCH_SECONDS) -> Iterator[No
     def touch() -> None:
         while not over.wait(every):
             for one in list(claims):
-                one.touch()
+                with suppress(OSError):  # a folder that is away for a moment; soon again
+                    one.touch()
 
     thread = threading.Thread(target=touch, daemon=True)
     thread.start()

@@ -9,8 +9,7 @@ import numpy as np
 
 from megareward.audit.table import FEW, share
 from megareward.experiments.plans import Cell, Experiment
-from megareward.experiments.runner import record_of, record_path
-from megareward.runs.record import Record
+from megareward.experiments.runner import record_of
 from megareward.statistics.aggregates import stratified_interval
 from megareward.statistics.bootstrap import interval
 
@@ -123,8 +122,7 @@ Audits = dict[tuple[str, str], list[dict[str, Any]]]
 def audits_of(cells: list[Cell], results: Path) -> Audits:
     found: Audits = defaultdict(list)
     for cell in cells:
-        path = record_path(results, cell)
-        record = Record.read(path) if path.exists() else None
+        record = record_of(results, cell)
         if record and record.audit:
             found[cell.row, cell.column].append(record.audit)
     return found

@@ -9,7 +9,7 @@ from megareward.control.flash import is_flash
 from megareward.control.latent import advance, chain
 from megareward.observers.control import control_fields, control_metrics
 from megareward.observers.interface import Context, Observer, Seen
-from megareward.rollout import Fields, Rollout
+from megareward.rollout import Field, Fields, Rollout
 from megareward.state import State
 from megareward.things.learner import ThingLearner
 from megareward.things.models import ThingAttention, ThingModels
@@ -28,6 +28,8 @@ class ThingControl(NamedTuple):
     handed_on: Float[Tensor, "N HW"]
     mega_reward: Float[Tensor, "N"]
     """Summed over things, not over cells; where what moves is paid, over their pixels."""
+    held: Float[Tensor, "N"]
+    """g summed over things."""
 
 
 class ThingTracker:
@@ -95,7 +97,7 @@ class ThingTracker:
         new = (self.last[rows, -1] != stack[:, -1])[:, None]
         moved = (now & new).float().mean((-2, -1)) * PARTS_OF_A_SCREEN  # an explosion counts for more than a bullet
         after = advance(g_prev, g_prev, direct, passed_on, first, flash, None, changed, latent, size=moved)
-        paint = self._drawn(after.g, now)
+        paint, held = self._drawn(after.g, now), after.g.sum(-1)
         if flash is not None:  # things cannot be seen while everything flashes
             paint = torch.where((flash & ~first)[:, None, None], self.paint[rows], paint)
         self.paint.index_copy_(0, rows, paint)
@@ -104,7 +106,7 @@ class ThingTracker:
         left = before & goes_on[..., None, None]  # an action shows where a thing is, and where it no longer is
         maps = (self._drawn(direct, now | left), paint, self._drawn(passed_on, now))
         cells = [self.models.grid.to_cells(one).amax((-2, -1)) for one in maps]
-        return ThingControl(cells[0], cells[1], cells[2], after.mega_reward)
+        return ThingControl(cells[0], cells[1], cells[2], after.mega_reward, held)
 
     def _drawn(self, values: Float[Tensor, "n S"], now: Bool[Tensor, "n S px_h px_w"]) -> Float[Tensor, "n px_h px_w"]:
         return (values[:, :, None, None] * now).amax(1)
@@ -131,11 +133,11 @@ class ThingObserver(Observer):
         self.models = ThingModels(config, world.frame_shape, world.n_actions, world.device, world.seed)
         self.tracker = ThingTracker(self.models, world.n_envs)
         self.learner = ThingLearner(self.models, world.seed) if context.learns else None
-        self.fields = control_fields(self.models.grid, self.latent)
+        self.fields = (*control_fields(self.models.grid, self.latent), Field("held"))
 
     def advance(self, seen: Seen) -> Fields:
         control = self.tracker.step(*seen)
-        return {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward}
+        return {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward, "held": control.held}
 
     def changed(self) -> list[Tensor]:
         return self.tracker.running

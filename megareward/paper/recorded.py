@@ -77,7 +77,7 @@ class Ours:
 
     @property
     def mean(self) -> float:
-        return sum(self.scores) / len(self.scores)
+        return sum(self.scores) / len(self.scores) if self.scores else float("nan")
 
     @property
     def frames(self) -> int:

@@ -8,9 +8,14 @@ import torch
 from megareward.rewards.interface import RewardTerm, Stateless
 from megareward.rewards.mega_count import CountedMaps
 from megareward.rewards.settings import MegaConfig
-from megareward.rollout import Recorded
+from megareward.rollout import Fields, Recorded
 from megareward.types import Float, Tensor
 from megareward.world import World
+
+
+def held(fields: Fields) -> Float[Tensor, "*steps"]:
+    """All that is under control, counted as its growth is: over things where they carry it, else over cells."""
+    return fields["held"] if "held" in fields else fields["g"].sum(-1)
 
 
 class Mega(Stateless):
@@ -21,10 +26,10 @@ class Mega(Stateless):
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
         """Eq. 11 of each transition; where the game ends, minus all of g that was under control."""
-        growth, g = recorded.fields["mega_reward"][1:], recorded.fields["g"]
+        growth = recorded.fields["mega_reward"][1:]
         if not self.end_takes_all:
             return growth
-        return torch.where(recorded.terminated[1:], -g[:-1].sum(-1), growth)
+        return torch.where(recorded.terminated[1:], -held(recorded.fields)[:-1], growth)
 
 
 def build(config: MegaConfig, world: World) -> list[RewardTerm]:

@@ -68,6 +68,8 @@ def export_run(run: Path, out: Path, name: str = "small") -> Exported:
     _, tensors, state = found
     if out.exists():
         raise ExistsError(out)
+    if (kept := state.get("kept")) in (POLICY, WATCHED) and kind.kept != POLICY:
+        raise UsageError(f"{run} holds no more than {kept}; export the run that it is a copy of.")
     tensors = without(LEFT_OUT, tensors)
     if kind.kept != SMALL:
         tensors = played_with(config, tensors, maps=kind.kept == WATCHED)

@@ -65,7 +65,9 @@ def _panel(axes: Any, game: str, records: list[Record]) -> None:
     """One line per run; seeds of one method and length share their label, longer runs are drawn thicker and on top."""
     longest = max(record.frames for record in records)
     labelled = set[str]()
-    for record in sorted(records, key=lambda record: (-record.frames, record.method, record.seed)):
+    for record in sorted(
+        (one for one in records if one.curve), key=lambda record: (-record.frames, record.method, record.seed)
+    ):
         frames, scores = zip(*record.curve, strict=True)
         name = f"{record.label}, {record.length}"
         is_long = record.frames > longest / 2

@@ -109,7 +109,8 @@ def record_run(
     config = read_config(folder, warn)
     with waiting("Reading the run and starting the game"):
         learnt, frames_trained = newest_tensors(folder, warn)
-        player = Player(config, learnt, 1, seed, device, with_relation=True, random=random)
+        draws = config.uses_oracle or any(name.startswith("observer.") for name in learnt)  # a copy may play only
+        player = Player(config, learnt, 1, seed, device, with_relation=True, tracks=draws, random=random)
     frames, actions, first, points = [], [], [], []
     maps: dict[str, list[np.ndarray]] = {name: [] for name in ("direct", "g", "mega_reward", "relation")}
     try:

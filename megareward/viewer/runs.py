@@ -106,8 +106,8 @@ def score_line(group: Group, points: int = 160) -> Line | None:
     runs = [run for run in group.runs if len(run.episodes) > 1]
     if not runs:
         return None
-    curves = [np.array(curve(run.episodes)) for run in runs]  # each (moments, 2)
     start = max(run.episodes[min(FEWEST, len(run.episodes)) - 1]["frames"] for run in runs)
+    curves = [np.array(curve(run.episodes)) for run in runs]  # each (moments, 2)
     if len(runs) == 1:
         begun = curves[0][:, 0] >= start
         x, y = curves[0][begun].T
@@ -115,14 +115,17 @@ def score_line(group: Group, points: int = 160) -> Line | None:
             return Line(group.name, x, y)
         error = 1.96 * np.array(curve_errors(runs[0].episodes))[begun]
         return Line(group.name, x, y, y - error, y + error)
-    x = np.linspace(start, min(c[-1, 0] for c in curves), points)
+    end = min(c[-1, 0] for c in curves)
+    if end <= start:  # one seed had ended before another had so many games
+        return None
+    x = np.linspace(start, end, points)
     each = np.stack([np.interp(x, c[:, 0], c[:, 1]) for c in curves])  # (seeds, points)
     return Line(group.name, x, each.mean(0), *interval(each))
 
 
 def interval_text(group: Group) -> str:
-    seeds = len(group.runs)
-    if seeds == 1:
+    seeds = sum(len(run.episodes) > 1 for run in group.runs)
+    if seeds < 2:
         return "95% interval of the mean over the last 50 games; one seed says nothing about other seeds"
     return "from the worse to the better of two seeds" if seeds == 2 else f"95% bootstrap interval over {seeds} seeds"
 

@@ -17,7 +17,7 @@ def game_section(game: str, groups: list[Group], random_scores: dict[str, float]
     """The curves of one game and its final scores beside everybody else's."""
     others = _others(game, groups, random_scores)
     lines = [line for line in map(score_line, groups) if line is not None]
-    if not lines:
+    if not any(group.scores for group in groups):
         return section(f"{game}: score", "<p>No game has been finished yet.</p>")
     dots = []
     if len(groups) == 1 and len(groups[0].runs) == 1:
@@ -25,6 +25,8 @@ def game_section(game: str, groups: list[Group], random_scores: dict[str, float]
         dots = [(np.array([e["frames"] for e in episodes], float), np.array([e["score"] for e in episodes], float))]
     levels = [Level(name, score) for name, score in others.items() if name != "PPO (2017)"]
     label = f"Score of {game} against frames of training"
+    if not lines:
+        return section(f"{game}: score", f"<p>Too few games for a curve.</p>{_finals(groups, others)}")
     chart = fitting(partial(line_chart, lines, levels, dots=dots, label=label))
     bands = dict.fromkeys(f"{group.name}: {interval_text(group)}" for group in groups if group.scores)
     each = "Dots: one game each. " if dots else ""

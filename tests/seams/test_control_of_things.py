@@ -207,6 +207,16 @@ def test_a_flash_takes_nothing_and_gives_nothing():
     assert (control.direct == 0).all()
 
 
+def test_what_was_gained_is_what_is_held():
+    own, itself, at = tracker(), torch.eye(S).expand(N, S, S), patches((1, 1), (5, 9))
+    gained = torch.zeros(N)
+    for strength in (0.5, 0.25, 0.75):
+        control = step(own, strength * at.any((-2, -1)), itself, at, at)
+        gained += control.mega_reward
+        torch.testing.assert_close(control.held, gained)
+    assert (control.held > 0).all()
+
+
 def test_what_moves_is_paid_for_what_is_not_the_body():
     own, nothing = tracker(reward="moved"), torch.zeros(N, S)
     direct = nothing.clone()

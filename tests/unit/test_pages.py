@@ -134,6 +134,7 @@ def test_the_page_about_maps_has_the_recorded_numbers_of_things():
         assert len(runs) == 3
         scores = [np.mean([run["scores"][score]["mean"] for run in runs]) for score in OF_THINGS]
         scores.insert(2, np.mean([run["controls"]["seen"]["g_spearman"]["mean"] for run in runs]))
+        scores.append(np.mean([run["controls"]["uniform"]["movers_auroc"]["mean"] for run in runs]))
         handed = [np.mean([run["scores"]["handed_to_movers"][part] for run in runs]) for part in ("true", "chance")]
         shown = [f"{score:.3f}".lstrip("0") for score in scores] + ["{:.0%} ({:.0%})".format(*handed)]
         assert [cell.strip() for cell in line.strip("|").split("|")][1:] == shown, column
@@ -141,7 +142,7 @@ def test_the_page_about_maps_has_the_recorded_numbers_of_things():
 
 def test_the_benchmarks_rows_are_those_of_its_records():
     names = {
-        "default settings, 41k frames": "mini-demon-mega-s0",
+        "the first default, 41k frames": "mini-demon-mega-s0",
         "frame difference": "examples.control_maps:frame_difference",
         "motion mask": "examples.control_maps:motion_mask",
         "*untrained*": "untrained",

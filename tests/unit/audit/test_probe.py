@@ -1,13 +1,14 @@
 """`megareward probe`: what each form of the reward would pay to whom."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from megareward.audit.probe import PLAYERS, Play, discounted, forms_of, probe, table
 from megareward.cli import main
-from megareward.control.config import FORMS, LatentConfig
+from megareward.control.config import FORMS, ControlConfig, LatentConfig, by_things
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 from megareward.training.config import read_config
@@ -90,8 +91,14 @@ def test_every_form_is_paid_to_every_player(runs, maps):
     assert any(line.startswith("moved, charge") for line in lines)
 
 
+def test_things_have_no_form_that_compares_places():
+    of_cells, of_things = forms_of(ControlConfig()), forms_of(by_things(ControlConfig()))
+    assert of_cells.keys() - of_things.keys() == {"positive", "record", "spread"}
+    assert all(replace(by_things(ControlConfig()), latent=latent) for latent in of_things.values())
+
+
 def test_the_papers_form_is_among_them():
-    latent = forms_of(LatentConfig())["as printed"]
+    latent = forms_of(ControlConfig())["as printed"]
     assert (latent.reward, latent.hold, latent.clip, latent.above_chance) == ("difference", False, False, False)
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from megareward.audit.learnt import learnt_maps
+from megareward.audit.run_audit import save_audit
 from megareward.audit.table import share
 from megareward.audit.truth import AuditedEpisode, Truth, load_truth
 from megareward.cli import main
@@ -79,6 +80,12 @@ def test_several_runs_stand_side_by_side_and_share_the_truth(runs, tmp_path, cap
 def test_what_cannot_be_audited_is_refused_by_a_sentence(runs, words, sentence, capsys):
     assert main(["audit", str(runs / words[0]), *words[1:]]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_what_was_found_on_another_game_does_not_take_the_place_of_the_runs_own_audit(tmp_path):
+    own = {"game": "mini-pong", "policy": "random", "on_another_game": False}
+    assert save_audit(own, tmp_path).name == "audit-random.json"
+    assert save_audit({**own, "on_another_game": True}, tmp_path).name == "audited-on-mini-pong-random.json"
 
 
 def test_an_oracle_is_named_wherever_its_scores_are_shown(runs, capsys):

@@ -75,6 +75,22 @@ def test_a_run_is_kept_while_it_is_made(tmp_path, monkeypatch):
     assert [path.read_text() for path in (tmp_path / "there").rglob("log")] == ["half"]
 
 
+def test_a_store_that_fails_once_is_tried_again(tmp_path, monkeypatch, capsys):
+    [job] = jobs(tmp_path, 1, 960)
+    store, tries = Store(f"memory://{uuid4()}"), []
+
+    def push(self, name, folder):
+        tries.append(name)
+        if len(tries) == 1:
+            raise OSError("the line is down")
+
+    monkeypatch.setattr(Store, "push", push)
+    monkeypatch.setattr(carried, "do_job", lambda here: time.sleep(0.5) or "")
+    do_carried(job, store, every=0.05)
+    assert len(tries) > 3
+    assert "the line is down" in capsys.readouterr().err
+
+
 def test_a_store_that_cannot_be_is_refused(tmp_path, capsys):
     with pytest.raises(UsageError, match="nonsense://here"):
         Store("nonsense://here").check()

@@ -30,7 +30,7 @@ from megareward.experiments.plans import (
     Cell,
     matching,
 )
-from megareward.experiments.table import games_markdown, markdown, scores_of
+from megareward.experiments.table import audits_of, games_markdown, markdown, scores_of
 from megareward.experiments.with_score import PRETRAINING
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, bearing, to_dict
@@ -207,6 +207,9 @@ def test_a_run_too_short_for_a_score_is_recorded_for_its_audit_alone(tmp_path):
     assert record.score is None
     assert record.audit["scores"]["direct_auroc"]["mean"] is not None
     assert scores_of([cell], tmp_path / "results") == {}
+    assert audits_of([cell], tmp_path / "results")
+    replace(record, finished=False).write(runner.record_path(tmp_path / "results", cell))
+    assert not audits_of([cell], tmp_path / "results")
 
 
 def test_audits_of_several_seeds_are_averaged_and_places_with_fewer_say_so(monkeypatch):

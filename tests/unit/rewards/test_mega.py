@@ -44,6 +44,13 @@ def test_with_the_end_of_an_episode_all_control_is_lost(end_takes_all):
     torch.testing.assert_close(rewards, wanted)
 
 
+def test_where_things_carry_control_the_end_takes_what_they_held_however_many_cells_show_them():
+    growth, g, held = torch.rand(T, N), torch.rand(T + 1, N, HW), torch.rand(T + 1, N)
+    recorded = replace(noise(), fields=control_fields(g, g, growth) | {"held": held})
+    recorded.terminated[2, 1] = True
+    torch.testing.assert_close(Mega(True).compute(recorded)[1, 1], -held[1, 1])
+
+
 def test_the_discounted_sum_of_growth_and_loss_is_what_was_controlled_on_the_way():
     """Why the loss belongs to Eq. 11: with it the return is (1 - discount) times the control that each step enjoyed."""
     discount = 0.9

@@ -11,6 +11,8 @@ from megareward.observers.things import ThingTracker
 from megareward.things.learner import ThingLearner
 from megareward.things.models import DOUBT, NOISE, ThingModels, grown
 from megareward.things.sight import apart
+from megareward.training.config import TrainConfig
+from megareward.training.presets import with_preset
 
 N, S, A, K = 3, 6, 4, 3
 
@@ -160,8 +162,9 @@ def test_settings_that_things_cannot_have():
     for form in ("positive", "record", "spread"):
         with pytest.raises(UsageError, match=form):
             config(latent=replace(config().latent, reward=form))
-    with pytest.raises(UsageError, match="hold"):
+    with pytest.raises(UsageError, match=r"control\.latent\.no-hold"):
         config(latent=replace(config().latent, hold=True))
+    assert with_preset(TrainConfig("mega", "mini-pong"), "released,things").control.things.slots
     with pytest.raises(UsageError, match="blocks"):
         ThingModels(config(H=1, W=1), (85, 85), A)
 

@@ -58,6 +58,11 @@ def test_a_policy_plays_and_is_not_resumed(run, tmp_path, capsys):
     assert {name.split(".")[0] for name in newest(done.path)[0]} == {"policy"}
     assert sum(done.files.values()) < sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
     assert main(["eval", str(done.path), "--episodes", "2"]) == 0
+    assert record_run(done.path, 8, device=torch.device("cpu")).learnt is None  # it can be watched, without maps
+    assert main(["audit", str(done.path), "--episodes", "1", "--frames", "8"]) == 2
+    assert "holds no control models" in capsys.readouterr().err
+    assert main(["export", str(done.path), "--small", "--out", str(tmp_path / "again")]) == 2
+    assert "export the run that it is a copy of" in capsys.readouterr().err
     longer(done.path, 960)
     assert main(["resume", str(done.path), "--no-tensorboard"]) == 2
     assert "cannot be resumed" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Score against frames for records: which are drawn, how they are named, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from megareward.cli import main
@@ -40,6 +42,11 @@ def test_lines_differ_by_method_and_seeds_share_a_label_and_a_far_level_does_not
     assert [line.get_color() for line in axes.lines[:4]] == [STYLES[m][0] for m in ("mega", "mega", "rnd", "rnd")]
     monkeypatch.undo()
     plt.close("all")
+
+
+def test_a_run_without_a_finished_game_draws_no_line(tmp_path):
+    unscored = replace(record(), score=None, curve=[])
+    assert all(path.exists() for path in draw_curves({"pong": [record(), unscored]}, tmp_path / "curves.png"))
 
 
 def test_the_command_draws_what_is_recorded(tmp_path, capsys):

@@ -16,7 +16,7 @@ from megareward.runs.logs import save_random_score
 from megareward.training.config import TrainConfig, create_run
 from megareward.viewer.charts import Level, Line, line_chart, number, standing, ticks
 from megareward.viewer.report import write_report
-from megareward.viewer.runs import Run, differences, flat, group_runs, score_line
+from megareward.viewer.runs import Run, differences, flat, group_runs, interval_text, score_line
 from tests.unit.test_imports import BLOCKED, run_python
 
 
@@ -208,6 +208,15 @@ def test_a_run_without_a_finished_game_says_so(tmp_path):
     assert "No game has been finished yet." in read(write_report([run]))[0]
 
 
+def test_a_single_game_has_a_score_and_no_curve(tmp_path):
+    run = logged(tmp_path / "run")
+    lines = (run / "scores.jsonl").read_text().splitlines()
+    (run / "scores.jsonl").write_text(lines[0] + "\n")
+    text = read(write_report([run]))[0]
+    assert "Too few games for a curve." in text
+    assert "<b>4</b>" in text
+
+
 def test_what_cannot_be_reported_is_refused(tmp_path):
     run = logged(tmp_path / "run")
     with pytest.raises(UsageError, match="Which run"):
@@ -252,6 +261,16 @@ def test_the_line_of_several_seeds_covers_the_frames_that_all_have(tmp_path):
     assert line.x[-1] == 400_000
     assert line.y[-1] == pytest.approx(0.5)
     assert (line.low[-1], line.high[-1]) == pytest.approx((0, 1))
+
+
+def test_a_seed_that_ended_before_another_had_enough_games_leaves_no_line(tmp_path):
+    runs = [Run.read(logged(tmp_path / f"s{s}", seed=s, score=s)) for s in range(2)]
+    del runs[0].episodes[5:]
+    [group] = group_runs(runs)
+    assert score_line(group) is None
+    assert interval_text(group) == "from the worse to the better of two seeds"
+    del runs[0].episodes[1:]
+    assert interval_text(group).startswith("95% interval of the mean over the last 50 games")
 
 
 def test_the_band_of_one_seed_is_the_error_of_its_last_games(tmp_path):
