@@ -122,6 +122,22 @@ def test_the_page_about_maps_has_the_recorded_numbers():
     assert compared > 100
 
 
+def test_the_page_of_all_maps_has_the_recorded_tables_and_their_means():
+    shown = tables("docs/all-maps.md")
+    recorded = re.findall(r"(?m)(?:^\|.*\n)+", (RECORDS / "all-maps" / "table.md").read_text())
+    assert all(block.strip().splitlines() in shown for block in recorded)
+    [means] = [table for table in shown if table[0].startswith("| mean over the 22 games")]
+    for line, score in zip(means[2:], ("direct", "direct among what is shown", "g", "movers"), strict=True):
+        [table] = [table for table in shown if table[0].startswith(f"| all-maps: {score}, AUROC |")]
+        [mean] = [own for own in table if own.startswith("| **mean, not tuned on** |")]
+        of_rows = dict(zip(*([cell.strip(" *") for cell in own.split("|")] for own in (table[0], mean)), strict=True))
+        names = [cell.strip(" *") for cell in means[0].split("|")][2:6]
+        for name, cell in zip(names, line.split("|")[2:6], strict=True):
+            numbers = re.findall(r"\.\d+", cell)
+            assert numbers == re.findall(r"\.\d+", of_rows[name])[: len(numbers)], (score, name)
+            assert len(numbers) == (3 if name in ("default", "information") else 1)
+
+
 def test_the_page_about_maps_has_the_recorded_numbers_of_things():
     [table] = [t for t in tables("docs/audit.md") if t[0].startswith("| things |")]
     columns = list(EXPERIMENTS["failure-maps"].columns)
