@@ -156,6 +156,28 @@ def test_the_page_about_maps_has_the_recorded_numbers_of_things():
         assert [cell.strip() for cell in line.strip("|").split("|")][1:] == shown, column
 
 
+def test_the_page_says_how_things_play_failure_cases():
+    def mean(experiment: str, run: str) -> float:
+        files = sorted((RECORDS / experiment).glob(f"{run}-s[0-9].json"))
+        assert len(files) >= 3
+        return float(np.mean([json.loads(path.read_text())["score"] for path in files]))
+
+    failures = "paper-failures-mini"
+    shown = {"mini-demon, flash": ("mini-demon", "flash", "mini-demon-flash")}
+    shown |= {"mini-demon, camera": ("mini-demon", failures, "camera")}
+    for game in ("mini-pong", "mini-breakout"):
+        shown[f"{game}, camera, `--stabilise 4`"] = (game, failures, f"{game}-camera-stabilised")
+    [table] = [table for table in tables("docs/audit.md") if table[0].startswith("| things at play |")]
+    for line, (name, (game, experiment, option)) in zip(table[2:], shown.items(), strict=True):
+        chance, without = (mean("death", f"{row}-on-{game}") for row in ("random", "things"))
+        with_it = mean(experiment, f"things-on-{option}")
+        its_chance = mean(experiment, f"random-on-{option}") if experiment == "flash" else chance
+        score = "" if experiment == "flash" else f"{mean(experiment, f'extrinsic-on-{option}'):.2f}"
+        gain = (with_it - its_chance) / (without - chance)
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells == [name, f"{without:.2f}", f"{with_it:.2f}", f"{gain:.0%}", score]
+
+
 def test_the_benchmarks_rows_are_those_of_its_records():
     names = {
         "the first default, 41k frames": "mini-demon-mega-s0",
