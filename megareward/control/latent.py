@@ -133,9 +133,10 @@ def advance(
     `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
     branching the game. `first`: a frame opens an episode. `flash`: the step changed most of the screen at once.
     `background`: cells that show nothing else. None where the option is off. `changed`: cells that show anything else
-    than a step ago; of things, `size` says what each that moves is paid times; cells are of one size.
+    than a step ago. `size`: what moves is a thing, of so many cells' worth of pixels; None: it is a cell. (Direct
+    control of a thing is exactly 0 unless it tells the action; that of a cell is compared with an even map.)
     """
-    even = 0 if config.above_chance or size is not None else 1 / direct.shape[-1]  # things tell nothing by themselves
+    even = 0 if config.above_chance or size is not None else 1 / direct.shape[-1]
     beyond = direct <= even
     if config.reward == "moved":
         beyond = beyond & (changed if flash is None else changed & ~flash[:, None])

@@ -84,8 +84,12 @@ def test_a_store_that_fails_once_is_tried_again(tmp_path, monkeypatch, capsys):
         if len(tries) == 1:
             raise OSError("the line is down")
 
+    def made(here):
+        time.sleep(0.5)
+        return ""
+
     monkeypatch.setattr(Store, "push", push)
-    monkeypatch.setattr(carried, "do_job", lambda here: time.sleep(0.5) or "")
+    monkeypatch.setattr(carried, "do_job", made)
     do_carried(job, store, every=0.05)
     assert len(tries) > 3
     assert "the line is down" in capsys.readouterr().err
