@@ -5,8 +5,8 @@ from typing import Any
 from megareward.quantities import count, duration
 from megareward.training.config import TrainConfig
 
-CPU_FRAMES_PER_SECOND = {("mini", True): 900, ("mini", False): 2_500, ("atari", True): 45, ("atari", False): 400}
-"""Of training on two cores, by kind of game and whether control models are trained: roughly, minutes or days."""
+CPU_FRAMES_PER_SECOND = {("mini", True): 3_000, ("mini", False): 4_000, ("atari", True): 1_100, ("atari", False): 1_200}
+"""Of training on two cores, by kind of game and whether control models are trained: roughly."""
 
 
 def frames_per_second(config: TrainConfig, kind: str) -> float:
