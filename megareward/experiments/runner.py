@@ -221,7 +221,7 @@ def _make(job: Job, log: TextIO) -> str:
     path, cell = job.path, job.cell
     device = ["--device", cell.config.device]
     limit = [] if job.minutes is None else ["--minutes", str(job.minutes)]
-    if trouble := run_command(log, "resume", str(path), "--no-tensorboard", *limit):
+    if trouble := run_command(log, "resume", str(path), "--no-tensorboard", *device, *limit):
         return trouble
     if (frames := RunLogs.read(path).frames) < cell.config.frames:
         length = f"{count(frames)} of {count(cell.config.frames)} frames"

@@ -22,8 +22,9 @@ from megareward.runs.folder import RunFolder
 CONFIG_VERSION = 2
 """Rises when a config file of an older version can no longer be read."""
 
-NO_BEARING = ("device", "checkpoint_minutes", "env.threads")
-"""Settings that change no number: where a run trains, how often it saves, how many threads emulate."""
+NO_BEARING = ("device", "checkpoint_minutes", "env.threads", "control.execution")
+"""Settings that change no number but for rounding: where a run trains, how often it saves, how many threads emulate,
+and how control models are computed, of which `auto` depends on the device anyway."""
 
 MOST_SAMPLES = 2**24
 """In a rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
@@ -267,12 +268,12 @@ def bearing(config: dict[str, Any]) -> dict[str, Any]:
         exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
         bears.pop("episodic", None)
-    bears["env"] = {name: value for name, value in config["env"].items() if f"env.{name}" not in NO_BEARING}
+    for part in ("env", "control"):
+        bears[part] = {name: value for name, value in config[part].items() if f"{part}.{name}" not in NO_BEARING}
     if not run.tracks_control:
         bears["control"] = {}
     elif isinstance(rtm := config["control"].get("rtm"), dict) and rtm.get("model") == "pairs":
-        rtm = {name: value for name, value in rtm.items() if not name.startswith("local_")}
-        bears["control"] = config["control"] | {"rtm": rtm}
+        bears["control"]["rtm"] = {name: value for name, value in rtm.items() if not name.startswith("local_")}
     if not (run.plays_by_itself or (run.method_row.models_first and not config.get("start_from"))):
         bears.pop("warmup_steps", None)
     noise = config.get("noise") or {}

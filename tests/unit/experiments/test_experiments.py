@@ -32,9 +32,11 @@ from megareward.experiments.plans import (
 )
 from megareward.experiments.table import audits_of, games_markdown, markdown, scores_of
 from megareward.experiments.with_score import PRETRAINING
+from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, bearing, to_dict
 from megareward.training.presets import with_preset
+from megareward.training.run import create
 from tests.unit.records import record_of_config
 
 
@@ -361,6 +363,17 @@ def test_nobody_goes_on_training_after_a_sweep_was_killed_and_the_next_one_goes_
     wait_until(lambda: not at_work_on(tmp_path))
 
 
+def test_a_run_that_was_begun_on_another_device_goes_on_where_the_sweep_trains(tmp_path):
+    cell = tiny("a", "random", 0)
+    job = runner.Job(cell, tmp_path, tmp_path / "results")
+    create(cell.config, job.path)
+    folder = RunFolder.open(job.path)
+    config = folder.record()["config"]
+    folder.rewrite(folder.record() | {"config": config | {"device": "cuda"}})  # as a copy from a GPU says
+    assert runner.do_job(job) == ""
+    assert runner.record_of(tmp_path / "results", cell).provenance["device"] == "cpu"
+
+
 def test_two_sweeps_at_once_make_each_run_once(tmp_path):
     sweeps = [sweep(tmp_path, frames=600) for _ in range(2)]
     assert [process.wait(timeout=120) for process in sweeps] == [0, 0]
@@ -392,10 +405,13 @@ def test_a_record_is_of_a_cell_if_all_settings_it_knows_are_the_same(tmp_path):
     cell = tiny("a", "mega", 0)
     config = json.loads(json.dumps(to_dict(cell.config)))
     elsewhere = {**config, "device": "cuda", "checkpoint_minutes": 9.0, "env": {**config["env"], "threads": 3}}
+    execution = {**config["control"], "execution": {**config["control"]["execution"], "bf16": "on", "dense": "off"}}
+    computed = {**config, "control": execution}
     older = {**config, "control": {name: value for name, value in config["control"].items() if name != "latent"}}
     changed = {**config, "control": {**config["control"], "H": 7}}
     newer = {**config, "unheard_of": 1}
-    for recorded, expected in ((config, True), (elsewhere, True), (older, True), (changed, False), (newer, False)):
+    same = [(recorded, True) for recorded in (config, elsewhere, computed, older)]
+    for recorded, expected in (*same, (changed, False), (newer, False)):
         record_of_config(recorded).write(runner.record_path(tmp_path, cell))
         assert runner.is_done(tmp_path, cell) == expected
     record_of_config(config, finished=False).write(runner.record_path(tmp_path, cell))
