@@ -234,7 +234,7 @@ def test_the_table_of_all_games_has_those_of_the_paper_and_keeps_those_tuned_on_
     games = set(ALL_MAPS.columns)
     assert games > set(PAPER_GAMES) | {"montezuma_revenge", "pitfall", "freeway", "space_invaders", "assault", "boxing"}
     assert set(ALL_MAPS.tuned_on) == {"pong", "breakout", "demon_attack", "freeway", "seaquest"}
-    assert set(ALL_MAPS.rows) == {"default", "information", "things", "released", "paper"}
+    assert set(ALL_MAPS.rows) == {"default", "information", "things", "released", "paper", "paper, batches of 256"}
 
 
 def test_the_maps_of_all_games_are_those_of_the_present_default_and_are_audited_on_one_truth_a_game():
