@@ -1,6 +1,6 @@
 """Pictures of what people see, taken in a headless Chromium.
 
-    python scripts/screenshots.py docs runs/mini-breakout-mega-s0    # the pictures of README and docs/viewer.md
+    python scripts/screenshots.py docs runs/mini-breakout-mega-s0    # the pictures of docs/viewer.md
     python scripts/screenshots.py site                               # every page of build/site, to look through
 
 `docs` wants a run of `mega` on a mini game that plays well: `megareward train mega --game mini-breakout --frames 150k`.
@@ -90,7 +90,6 @@ def of_the_docs(run: Path, out: Path, step: int, audited_step: int) -> None:
         for size, kind in ((DESKTOP, "desktop"), (PHONE, "phone")):
             save(taken(opened(f"{alone}#t={step}", size), folder), out / f"viewer-{kind}.png")
             save(taken(opened(f"{two}#t={step}", size), folder), out / f"viewer-two-{kind}.png")
-        save(taken(opened(f"{two}#t={step}", (1000, 720)), folder), out / "viewer-readme.png")
         save(taken(opened(f"{audited}#t={audited_step}&truth=1", DESKTOP), folder), out / "viewer-audited.png")
         for name, words in (("case-study", []), ("case-study-audited", ["--audited", "--policy", "trained"])):
             megareward(["figure", "case-study", "--run", str(run), "--out", str(folder / name), *words])
@@ -158,7 +157,7 @@ def contact_sheet(
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    docs = commands.add_parser("docs", help="the pictures of README and docs/viewer.md")
+    docs = commands.add_parser("docs", help="the pictures of docs/viewer.md")
     docs.add_argument("run", type=Path)
     docs.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     docs.add_argument("--step", type=int, default=180, help="what the pictures of the viewer show")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from megareward.control.config import ControlConfig
+from megareward.control.config import ControlConfig, ThingsConfig
 from megareward.envs.config import EnvConfig, Game
 from megareward.envs.games import find_game
 from megareward.envs.noise_config import NoiseConfig
@@ -296,12 +296,15 @@ BEFORE_A_CHOICE: dict[str, dict[str, Any]] = {
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
     """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
-    choice, direct control was attention, RTM was of pairs, control added up, and all pixels spoke alike."""
+    choice, cells carried control and not things, direct control was attention, RTM was of pairs, control added up, and
+    all pixels spoke alike."""
     control = config.get("control")
     if isinstance(control, dict):
         for name, was in BEFORE_A_CHOICE.items():
             if isinstance(control.get(name), dict):
                 control = control | {name: was | control[name]}
+        if control:
+            control = {"things": dataclasses.asdict(ThingsConfig()), **control}
         config = config | {"control": control}
     if "n_envs" in config or not isinstance(config.get("ppo"), dict):
         return config

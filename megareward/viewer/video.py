@@ -149,13 +149,14 @@ class Painter:
 
 
 def _write_gif(images: Iterator[np.ndarray], samples: list[np.ndarray], path: Path) -> None:
-    """One palette for all steps, learnt from samples: what does not change costs nothing."""
+    """One palette for all steps, learnt from samples, with one place left for "as before": what does not change costs
+    nothing."""
     from PIL import Image
 
     palette = Image.fromarray(np.concatenate(samples)).quantize(255, dither=Image.Dither.NONE)
     pictures = (Image.fromarray(image).quantize(palette=palette, dither=Image.Dither.NONE) for image in images)
     milliseconds = round(100 / STEPS_PER_SECOND) * 10  # GIF counts hundredths of a second
-    next(pictures).save(path, save_all=True, append_images=pictures, duration=milliseconds, loop=0, optimize=False)
+    next(pictures).save(path, save_all=True, append_images=pictures, duration=milliseconds, loop=0, optimize=True)
 
 
 def _write_mp4(images: Iterator[np.ndarray], samples: list[np.ndarray], path: Path) -> None:

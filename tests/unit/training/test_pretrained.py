@@ -7,6 +7,8 @@ import torch
 
 from megareward.cli import main
 from megareward.errors import UsageError
+from megareward.runs.folder import RunFolder
+from megareward.training.config import read_config
 from megareward.training.evaluate import evaluate_run
 from megareward.training.pretrained import FOLDER, find_pretrained, pretrained_games
 
@@ -27,6 +29,11 @@ def test_every_agent_is_small_and_says_where_it_comes_from(game):
         r"mean score [\d.]+ \+- [\d.]+ over \d+ whole games. Made by commit [0-9a-f]{40} of megareward ",
         text,
     )
+
+
+@pytest.mark.parametrize("game", pretrained_games())
+def test_no_agent_is_older_than_a_setting_that_matters_to_it(game):
+    read_config(RunFolder.open(find_pretrained(game)), warn=pytest.fail)
 
 
 def test_an_agent_is_found_in_any_spelling_and_a_list_answers_what_there_is_not():
