@@ -1,10 +1,13 @@
 """What the policy's network and those of the learning rewards share: convolutional trunks and their initialisation."""
 
 import math
+from typing import TypeVar
 
 from torch import nn
 
 from megareward.errors import UsageError
+
+Layer = TypeVar("Layer", nn.Conv2d, nn.Linear)
 
 TRUNKS: dict[str, tuple[tuple[tuple[int, int, int], ...], int]] = {
     # ((features, kernel, stride), ...), units of the last layer
@@ -44,7 +47,7 @@ def trunk_layers(
     return [*layers, nn.Flatten(), orthogonal(nn.Linear(channels * height * width, units))]
 
 
-def orthogonal(layer: nn.Conv2d | nn.Linear, gain: float = math.sqrt(2)) -> nn.Conv2d | nn.Linear:
+def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return layer

@@ -74,7 +74,7 @@ class MotionHeads(nn.Module):
         self.masks = orthogonal(nn.Conv2d(channels, n_masks, 1), gain=1.0)
         nn.init.constant_(self.masks.bias, FEW)  # type: ignore[arg-type]
         self.translations = orthogonal(nn.Linear(units, 2 * n_masks), gain=0.1)
-        nn.init.normal_(self.translations.bias, std=SPREAD * max(frame_shape))  # type: ignore[arg-type]
+        nn.init.normal_(self.translations.bias, std=SPREAD * max(frame_shape))
         self.camera = orthogonal(nn.Linear(units, 2), gain=0.0)
 
     def forward(self, features: Float[Tensor, "B units"], stacks: UInt8[Tensor, "B C px_h px_w"]) -> Motion:
@@ -87,7 +87,7 @@ class MotionHeads(nn.Module):
                 x = x + self.detail(stacks[:, -2:] / 255.0)
             x = torch.relu(x)
         translations = self.translations(features).view(-1, self.n_masks, 2)
-        return Motion(torch.sigmoid(self.masks(x)), translations, self.camera(features))
+        return Motion(torch.sigmoid(pointwise(self.masks, x)), translations, self.camera(features))
 
 
 class MotionSegmentation(nn.Module):
@@ -100,6 +100,13 @@ class MotionSegmentation(nn.Module):
 
     def forward(self, stacks: UInt8[Tensor, "B C px_h px_w"]) -> Motion:
         return self.heads(self.trunk(stacks[:, -2:] / 255.0), stacks)
+
+
+def pointwise(convolution: nn.Conv2d, x: Float[Tensor, "B C px_h px_w"]) -> Float[Tensor, "B K px_h px_w"]:
+    """A convolution of 1 x 1 as products of matrices, with its gradient a tenth of the time on a CPU."""
+    assert convolution.bias is not None
+    weight = convolution.weight.flatten(1).expand(len(x), -1, -1)  # (B, K, C)
+    return torch.baddbmm(convolution.bias[:, None], weight, x.flatten(2)).unflatten(2, x.shape[2:])
 
 
 def warp(frames: Float[Tensor, "B px_h px_w"], flow: Float[Tensor, "B 2 px_h px_w"]) -> Float[Tensor, "B px_h px_w"]:

@@ -4,7 +4,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from megareward.objects.motion import Motion, MotionHeads, MotionSegmentation, dssim, motion_loss, resized, warp
+from megareward.objects.motion import (
+    Motion,
+    MotionHeads,
+    MotionSegmentation,
+    dssim,
+    motion_loss,
+    pointwise,
+    resized,
+    warp,
+)
 
 B, K, PX_H, PX_W = 2, 3, 20, 28
 
@@ -48,6 +57,15 @@ def test_warping_and_resizing_are_torchs_own():
     torch.testing.assert_close(warp(frames, flow), sampled, atol=1e-5, rtol=1e-4)
     small = torch.rand(B, 3, 5, 7, generator=generator)
     torch.testing.assert_close(resized(small, (10, 13)), F.interpolate(small, (10, 13), mode="bilinear"))
+
+
+def test_a_convolution_of_one_pixel_is_torchs_own_and_so_are_its_gradients():
+    convolution, x = torch.nn.Conv2d(3, 5, 1), torch.randn(2, 3, 4, 6, requires_grad=True)
+    wanted, found = convolution(x), pointwise(convolution, x)
+    torch.testing.assert_close(found, wanted)
+    learnt = [x, *convolution.parameters()]
+    each = [torch.autograd.grad((out**3).sum(), learnt) for out in (wanted, found)]
+    torch.testing.assert_close(each[1], each[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_camera_moves_everything_and_is_no_object():
