@@ -43,7 +43,8 @@ def test_a_table_is_that_of_its_records(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["mini-games", "forms", "atari", "death", "sight", "ladder", "death-atari", "atari-relations"]
+    "name",
+    ["mini-games", "forms", "atari", "death", "sight", "ladder", "death-atari", "atari-relations", "pretraining-mini"],
 )
 def test_a_table_on_a_page_is_the_recorded_one(name):
     """A page may add rows, such as published scores; rows without a single run are left out there."""
