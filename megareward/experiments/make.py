@@ -7,7 +7,8 @@ from typing import Any
 
 from megareward.errors import UsageError
 from megareward.experiments.plans import Cell, Device, Experiment, matching
-from megareward.experiments.runner import is_done, run_all
+from megareward.experiments.recorded_elsewhere import adopt
+from megareward.experiments.runner import Job, is_done, run_all
 from megareward.experiments.table import markdown
 from megareward.runs.durable import save_file
 
@@ -25,7 +26,8 @@ def make_experiment(
     results: Path,
     cache: Path | None = None,
 ) -> list[Cell]:
-    """Make every run that is not recorded yet, record it, write the table and print it. Returns the runs that failed.
+    """Make every run that neither this nor another experiment has recorded, record it, write the table and print it.
+    Returns the runs that failed.
 
     seeds, frames: in place of the experiment's own, if not None.
     device: where runs that are still to be made train.
@@ -45,6 +47,9 @@ def make_experiment(
     if not table_only:
         audit = () if experiment.is_audit else None
         asked: dict[str, Any] = {"whole_games": experiment.whole_games, "audit": audit, "truth": cache}
+        for cell in chosen:
+            if not is_done(results, cell) and (source := adopt(Job(cell, runs, results, **asked))):
+                print(f"{cell.name} is recorded already; copied from {source}.")
         failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, **asked)
         if experiment.is_audit:
             from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own

@@ -32,7 +32,7 @@ from megareward.experiments.plans.on_atari import (
     PARITY,
     PLAY,
 )
-from megareward.experiments.plans.on_mini_games import DEATH, FORMS, MINI
+from megareward.experiments.plans.on_mini_games import CAUSES, DEATH, FORMS, MINI
 
 __all__ = [
     "ALL_ALIKE",
@@ -43,6 +43,7 @@ __all__ = [
     "ATARI_RELATIONS",
     "BENCHMARK_GAMES",
     "BY_INFORMATION",
+    "CAUSES",
     "DEATH",
     "DEATH_ATARI",
     "EXPERIMENTS",

@@ -28,7 +28,12 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its folder and of its record."""
-        return f"{self.row}-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
+        return f"{self.row}{self.place}".replace(" ", "-").replace(",", "")
+
+    @property
+    def place(self) -> str:
+        """How the name ends, whatever the row is called."""
+        return f"-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
 
 
 @dataclass(frozen=True)

@@ -72,15 +72,15 @@ BY_SIGHT = both(control(rtm={"model": "local"}, latent=ADDED_UP), ALL_ALIKE)
 UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
 
 
-def form(reward: str) -> Change:
+def form(reward: str, *settings: Change) -> Change:
     """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
     pay for its level have nothing to give back."""
-    change = both(method("mega"), UNHELD_BY_SIGHT, control(latent={"reward": reward}))
+    change = both(method("mega"), *settings, control(latent={"reward": reward}))
     return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
 
 
 MOVED = control(latent={"reward": "moved"})
-WHAT_MOVES = both(method("mega"), MOVED, no_charge)
+WHAT_MOVES = form("moved")
 """Paid for the control of what moves and is not the body, on the maps of the default."""
 BY_INFORMATION = control(adm={"direct": "information"}, latent={"above_chance": True})
 """Direct control by what each cell tells of the action, of which g counts what exceeds chance: next to nothing adds
@@ -99,7 +99,7 @@ GROWTH = {
     "growth": both(method("mega"), EARLIER_MODELS, no_charge),
     "growth, charged": both(method("mega"), EARLIER),
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
-    "Eq. 11 added up": form("difference"),
+    "Eq. 11 added up": form("difference", UNHELD_BY_SIGHT),
     "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
     "moved": WHAT_MOVES,
     "information": both(method("mega"), BY_INFORMATION),

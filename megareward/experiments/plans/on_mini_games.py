@@ -5,7 +5,7 @@ from dataclasses import replace
 from megareward.control import config as control_config
 from megareward.envs.mini import MINI_GAMES, TUNING_GAMES
 from megareward.experiments.plans.changes import both, control, game, method, nothing_ends, under_both_rules
-from megareward.experiments.plans.experiment import Experiment
+from megareward.experiments.plans.experiment import Change, Experiment
 from megareward.experiments.plans.forms import (
     ALL_ALIKE,
     AS_PRINTED,
@@ -99,21 +99,20 @@ FLASH = Experiment(
 
 WHOSE_MAPS = {
     "true maps": control(oracle={"lags": 32}),
-    "local maps": control(rtm={"model": "local"}),
-    "pair maps": control(rtm={"model": "pairs"}),
-    "untrained maps": control(rtm={"model": "local"}, passes=0),
+    "learnt maps": both(),
+    "untrained maps": control(passes=0),
 }
-"""Who says what is controlled: branches of the game, the two kinds of RTM, or models that have learnt nothing."""
+"""Who says what is controlled: branches of the game, the default's models, or models that have learnt nothing."""
 ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
-ALL_FORMS |= {
-    "count bonus on g": both(method("mega-count"), UNHELD_BY_SIGHT),
-    "novelty where g is": both(method("g-rnd"), UNHELD_BY_SIGHT),
-}
+ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
+"""Rewards made of the same maps: Eq. 10 and 11 to the letter, the default's g in every form of Eq. 11, and two kinds of
+novelty, of g and where g is."""
 
 CAUSES = Experiment(
     name="causes",
     question="Is it the form of the reward or the maps that keep control from paying?",
-    rows={
+    rows={name: method(name) for name in ("random", "alive", "rnd", "curiosity", "extrinsic")}
+    | {
         f"{name}, {maps}{rule}": both(change, whose, *ends)
         for rule, ends in {"": (), ", nothing ends": (nothing_ends,)}.items()
         for name, change in ALL_FORMS.items()
@@ -123,6 +122,7 @@ CAUSES = Experiment(
     frames=150_000,
     seeds=5,
     is_long=True,
+    between=("random", "extrinsic"),
 )
 
 UNTRAINED = control(passes=0)
@@ -206,7 +206,14 @@ LADDER = Experiment(
 
 PLAIN_SUM = control(latent={"clip": False, "above_chance": False})
 PLAIN_ADM = control(adm={"place": False, "policy_prior": False})
-EQ_11 = form("difference")
+
+
+def by_sight(reward: str) -> Change:
+    """This form of Eq. 11 on relations by sight as they were first."""
+    return form(reward, UNHELD_BY_SIGHT)
+
+
+EQ_11 = by_sight("difference")
 
 SIGHT = Experiment(
     name="sight",
@@ -223,14 +230,14 @@ SIGHT = Experiment(
         "Eq. 10 and 11": both(EQ_11, PLAIN_SUM),
         "Eq. 10 and 11, neither place nor prior": both(EQ_11, PLAIN_SUM, PLAIN_ADM),
         "Eq. 10 and 11, neither, sparsemax": both(EQ_11, PLAIN_SUM, PLAIN_ADM, control(adm={"attention": "sparsemax"})),
-        "level": form("level"),
-        "level of Eq. 10": both(form("level"), PLAIN_SUM),
-        "moved": form("moved"),
-        "moved, untrained": both(form("moved"), UNTRAINED),
-        "moved, no place": both(form("moved"), control(adm={"place": False})),
-        "moved, neither place nor prior": both(form("moved"), PLAIN_ADM),
-        "moved, Eq. 10, neither place nor prior": both(form("moved"), PLAIN_SUM, PLAIN_ADM),
-        "moved, no clip": both(form("moved"), control(latent={"clip": False})),
+        "level": by_sight("level"),
+        "level of Eq. 10": both(by_sight("level"), PLAIN_SUM),
+        "moved": by_sight("moved"),
+        "moved, untrained": both(by_sight("moved"), UNTRAINED),
+        "moved, no place": both(by_sight("moved"), control(adm={"place": False})),
+        "moved, neither place nor prior": both(by_sight("moved"), PLAIN_ADM),
+        "moved, Eq. 10, neither place nor prior": both(by_sight("moved"), PLAIN_SUM, PLAIN_ADM),
+        "moved, no clip": both(by_sight("moved"), control(latent={"clip": False})),
         "moved, by what is explained": WHAT_MOVES,
         "moved, by what is explained, untrained": both(WHAT_MOVES, UNTRAINED),
     },

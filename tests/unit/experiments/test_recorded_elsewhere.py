@@ -1,0 +1,62 @@
+"""A run that several tables have in common is made once, and only that very run is taken for it."""
+
+from dataclasses import replace
+
+from megareward.experiments.plans import CAUSES, DEATH, DEATH_ATARI, PLAY
+from megareward.experiments.recorded_elsewhere import adopt
+from megareward.experiments.runner import Job, is_done, record_path
+from megareward.training.config import to_dict
+from tests.unit.records import record_of_config
+
+
+def cell_of(experiment, row, column, seed=0):
+    return experiment.cells_of(row, column)[seed]
+
+
+def recorded(folder, experiment, cell, **more):
+    record = record_of_config(to_dict(cell.config), **more)
+    return record.write(record_path(folder / experiment.name, cell))
+
+
+def job_of(folder, experiment, cell, **asked):
+    return Job(cell, folder / "runs", folder / experiment.name, **asked)
+
+
+def test_the_default_is_made_once_for_all_tables(tmp_path):
+    source = recorded(tmp_path, DEATH, cell_of(DEATH, "mega", "mini-demon", 3))
+    cell = cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3)
+    assert adopt(job_of(tmp_path, CAUSES, cell)) == source
+    assert is_done(tmp_path / CAUSES.name, cell)
+    assert record_path(tmp_path / CAUSES.name, cell).read_bytes() == source.read_bytes()
+
+
+def test_other_settings_games_and_seeds_are_other_runs(tmp_path):
+    for row, column, seed in (("moved", "mini-demon", 3), ("mega", "mini-pong", 3), ("mega", "mini-demon", 2)):
+        recorded(tmp_path, DEATH, cell_of(DEATH, row, column, seed))
+    unfinished = cell_of(DEATH, "mega", "mini-demon", 3)
+    recorded(tmp_path, DEATH, unfinished, finished=False)
+    cell = cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3)
+    assert adopt(job_of(tmp_path, CAUSES, cell)) is None
+    assert not record_path(tmp_path / CAUSES.name, cell).exists()
+
+
+def test_a_record_that_does_not_know_a_setting_is_of_another_run(tmp_path):
+    cell = cell_of(DEATH, "mega", "mini-demon", 3)
+    config = to_dict(cell.config)
+    config["ppo"] = {name: value for name, value in config["ppo"].items() if name != "clip_decays"}
+    record_of_config(config).write(record_path(tmp_path / DEATH.name, cell))
+    assert adopt(job_of(tmp_path, CAUSES, cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3))) is None
+
+
+def test_all_that_is_asked_of_a_run_must_be_in_its_record(tmp_path):
+    cell = cell_of(DEATH_ATARI, "alive", "breakout")
+    source = recorded(tmp_path, DEATH_ATARI, cell)
+    here = cell_of(PLAY, "alive", "breakout")
+    assert adopt(job_of(tmp_path, PLAY, here, whole_games=30)) is None
+    games = {"frames": cell.config.frames, "scores": [1.0] * 30}
+    recorded(tmp_path, DEATH_ATARI, cell, evaluations=[games | {"frames": 1_000_000}])
+    assert adopt(job_of(tmp_path, PLAY, here, whole_games=30)) is None
+    recorded(tmp_path, DEATH_ATARI, cell, evaluations=[games])
+    assert adopt(job_of(tmp_path, PLAY, here, whole_games=30, audit=())) is None
+    assert adopt(job_of(tmp_path, PLAY, replace(here, before=cell), whole_games=30)) is None
+    assert adopt(job_of(tmp_path, PLAY, here, whole_games=30)) == source
