@@ -1,8 +1,10 @@
-"""What the policy's network and those of the learning rewards share: convolutional trunks and their initialisation."""
+"""What the policy's network and those of the learning rewards share: convolutional trunks and their initialisation; and
+on which devices low precision pays."""
 
 import math
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import nn
 
 from megareward.errors import UsageError
@@ -51,3 +53,12 @@ def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
     return layer
+
+
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether this device has instructions for products of bfloat16: every GPU here, and CPUs with AVX512-BF16 or AMX.
+    Elsewhere such products are slower than those of float32."""
+    if device.type != "cpu":
+        return True
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch does not tell
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

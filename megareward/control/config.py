@@ -173,7 +173,8 @@ class ExecutionConfig:
     """How the same numbers are computed. `auto` means on for a GPU, off for a CPU, if nothing else is said."""
 
     bf16: Switch = "auto"
-    """Matrix products in bfloat16; attention, losses, statistics and the optimiser stay in float32."""
+    """Matrix products in bfloat16; attention, losses, statistics and the optimiser stay in float32. On a CPU with
+    instructions for it (AVX512-BF16 or AMX) `auto` does this for the large cells of Atari."""
     dense: Switch = "auto"
     """Convolutions as products with one dense matrix: more arithmetic, but all of it in large matrix products. On a
     CPU `auto` does this for the small cells of mini games."""

@@ -20,6 +20,7 @@ from megareward.control.local_rtm import LocalRTM
 from megareward.control.observation import anchor_noise, cell_rows
 from megareward.control.rtm import RTM
 from megareward.errors import UsageError
+from megareward.nets import multiplies_bfloat16
 from megareward.state import State, joined, part
 from megareward.statistics.normaliser import Normaliser
 from megareward.types import Float, Int, Tensor, UInt8
@@ -57,7 +58,7 @@ class ControlModels:
         self.normaliser = Normaliser(config.normalise, frame_shape, config.normalise_frames, self.device)
         self.background = Background(frame_shape, config.background_frames, self.device)
         how, on_cpu = config.execution, self.device.type == "cpu"
-        self.bf16 = chosen(how.bf16, self.device)
+        self.bf16 = chosen_bf16(how.bf16, self.device, self.grid)
         dense, fused = chosen(how.dense, self.device), chosen_fused(how.fused, self.device)
         choose_execution(self.modules, dense=None if how.dense == "auto" and on_cpu else dense, fused=fused)
         self._fused_cells = dense and fused
@@ -186,6 +187,17 @@ class ControlModels:
 
 def chosen(switch: Switch, device: torch.device) -> bool:
     return switch == "on" or (switch == "auto" and device.type == "cuda")
+
+
+LARGE_CELL = 16**2
+"""Pixels of a cell from which a CPU multiplies bfloat16 faster than it converts to it: Atari's have 441, those of mini
+games 64."""
+
+
+def chosen_bf16(switch: Switch, device: torch.device, grid: Grid) -> bool:
+    """Like `chosen`; and on a CPU where it pays."""
+    pays = grid.cell_h * grid.cell_w >= LARGE_CELL and multiplies_bfloat16(device)
+    return chosen(switch, device) or (switch == "auto" and pays)
 
 
 def chosen_fused(switch: Switch, device: torch.device) -> bool:

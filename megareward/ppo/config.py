@@ -34,7 +34,8 @@ class PPOConfig:
     normalise_advantages: Literal["minibatch", "rollout", "never"] = "minibatch"
     """To mean 0 and std 1, over which set."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Of the network's arithmetic on a GPU; weights, losses and Adam stay float32. The CPU always uses float32."""
+    """Of the network's arithmetic; weights, losses and Adam stay float32. A CPU without instructions for bfloat16
+    (AVX512-BF16 or AMX) uses float32."""
     cuda_graphs: bool = True
     """Capture acting and gradient steps as CUDA graphs. The numbers are the same; small networks run several times
     faster. The CPU has none."""

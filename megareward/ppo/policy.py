@@ -111,7 +111,8 @@ class Policy(nn.Module):
         self, stack: UInt8[Tensor, "B C px_h px_w"], channels: Float[Tensor, "B E px_h px_w"] | None = None
     ) -> Float[Tensor, "B units"]:
         """The trunk's output; an auxiliary loss trains the trunk through this."""
-        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else self.dtype
+        kind = stack.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.dtype
         first, *rest = self.trunk
         assert isinstance(first, nn.Conv2d)
         if stack.is_cuda and fits_blocks(first, stack.shape[-2:]):

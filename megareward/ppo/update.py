@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from megareward.cuda.graphs import CapturedFunction, training_state
+from megareward.nets import multiplies_bfloat16
 from megareward.ppo import loss
 from megareward.ppo.config import PPOConfig
 from megareward.ppo.policy import Observation, Policy
@@ -90,8 +91,8 @@ def losses(
 
 
 def mixed_precision(device: torch.device, config: PPOConfig) -> torch.autocast:
-    """bfloat16 on a GPU if asked for. Its cache of cast weights is off: a recorded graph must cast them anew."""
-    enabled = device.type == "cuda" and config.precision == "bfloat16"
+    """bfloat16 if asked for, where it pays. Its cache of cast weights is off: a recorded graph must cast them anew."""
+    enabled = config.precision == "bfloat16" and multiplies_bfloat16(device)
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
 

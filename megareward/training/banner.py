@@ -5,7 +5,7 @@ from typing import Any
 from megareward.quantities import count, duration
 from megareward.training.config import TrainConfig
 
-CPU_FRAMES_PER_SECOND = {("mini", True): 3_000, ("mini", False): 4_000, ("atari", True): 1_100, ("atari", False): 1_200}
+CPU_FRAMES_PER_SECOND = {("mini", True): 3_000, ("mini", False): 4_000, ("atari", True): 1_300, ("atari", False): 2_500}
 """Of training on two cores, by kind of game and whether control models are trained: roughly."""
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from megareward.control.config import ExecutionConfig
+from megareward.control.grid import Grid
+from megareward.control.models import chosen_bf16
 from megareward.control.observation import anchor_noise
 from megareward.errors import UsageError
 from tests.unit.control.small_models import PX_H, PX_W, SMALL, learner, models, rollout
@@ -23,6 +25,21 @@ def test_normalised_frames_are_centred_per_pixel_and_scaled_as_a_whole():
 def test_fused_kernels_on_a_cpu_are_refused():
     with pytest.raises(UsageError, match=r"execution\.fused is on"):
         models(replace(SMALL, execution=ExecutionConfig(fused="on")))
+
+
+@pytest.mark.parametrize(
+    ("switch", "px", "has_instructions", "expected"),
+    [
+        ("auto", 84, True, True),
+        ("auto", 84, False, False),  # no instructions
+        ("auto", 32, True, False),  # cells of mini games
+        ("on", 32, False, True),
+        ("off", 84, True, False),
+    ],
+)
+def test_a_cpu_uses_bfloat16_for_large_cells_where_it_can(monkeypatch, switch, px, has_instructions, expected):
+    monkeypatch.setattr("megareward.control.models.multiplies_bfloat16", lambda device: has_instructions)
+    assert chosen_bf16(switch, torch.device("cpu"), Grid(4, 4, px, px)) is expected
 
 
 @pytest.mark.parametrize("kind", ["cell", "pixel", "gauss"])

@@ -5,7 +5,7 @@ import torch
 
 from megareward.ppo.config import PolicyConfig, PPOConfig
 from megareward.ppo.policy import Observation, Policy
-from megareward.ppo.update import PPO, AuxiliaryLoss, Samples
+from megareward.ppo.update import PPO, AuxiliaryLoss, Samples, losses
 
 A, S, B = 5, 2, 24
 CONFIG = PPOConfig(minibatches=4, epochs=2, learning_rate=1e-3)
@@ -178,6 +178,28 @@ def test_without_an_auxiliary_loss_or_with_one_of_weight_0_the_policy_learns_the
         results.append([*policy.parameters(), *(means[name] for name in PPO.TERMS if name != "grad_norm")])
     for one, two in zip(*results, strict=True):
         assert torch.equal(one, two)
+
+
+def gradients(monkeypatch, precision: str, has_instructions: bool) -> torch.Tensor:
+    monkeypatch.setattr("megareward.ppo.update.multiplies_bfloat16", lambda device: has_instructions)
+    policy, frames, samples = policy_and_samples()
+    config = PPOConfig(**{**vars(CONFIG), "precision": precision})
+    index, clip = torch.arange(B), torch.tensor(0.2)
+    losses(policy, lambda i: Observation(frames[i]), samples, index, clip, config)["total"].backward()
+    return torch.cat([parameter.grad.flatten() for parameter in policy.parameters()])
+
+
+def test_in_bfloat16_the_gradient_on_a_cpu_is_the_same_up_to_rounding(monkeypatch):
+    exact = gradients(monkeypatch, "float32", has_instructions=True)
+    rounded = gradients(monkeypatch, "bfloat16", has_instructions=True)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    assert torch.cosine_similarity(rounded, exact, 0) > 0.999
+
+
+def test_a_cpu_without_instructions_for_bfloat16_uses_float32(monkeypatch):
+    exact = gradients(monkeypatch, "float32", has_instructions=False)
+    assert torch.equal(gradients(monkeypatch, "bfloat16", has_instructions=False), exact)
 
 
 @pytest.mark.gpu

@@ -10,7 +10,7 @@ from megareward.training.presets import with_preset, with_short_warmup
 def test_it_tells_what_is_trained_where_and_about_how_long():
     config = with_short_warmup(TrainConfig(method="mega", game="breakout", seed=3))
     first, second = banner(config, "cpu").splitlines()
-    assert first.startswith("mega on breakout, score hidden: 200k frames on cpu, 8 environments, seed 3; roughly 3m")
+    assert first.startswith("mega on breakout, score hidden: 200k frames on cpu, 8 environments, seed 3; roughly 2m")
     assert second == "The first 53.2k frames are the warm-up: random play, from which only models learn."
 
 
