@@ -31,7 +31,7 @@ def make_experiment(
 
     seeds, frames: in place of the experiment's own, if not None.
     device: where runs that are still to be made train.
-    only: words separated by commas; runs are made only if their names contain all of them.
+    only: words separated by commas; runs are made only if their names contain all of them, but none after `not:`.
     jobs: runs at a time, each a process of its own; 0 is one per core.
     table_only: make no run, only the table of what is recorded.
     runs, results: folders in which each experiment has one of its own, for runs and for records and tables.

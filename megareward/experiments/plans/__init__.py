@@ -87,6 +87,6 @@ def find_experiment(name: str) -> Experiment:
 
 
 def matching(cells: list[Cell], words: str) -> Iterator[Cell]:
-    """The cells whose names contain every one of the comma-separated words."""
-    wanted = [word for word in words.split(",") if word]
-    return (cell for cell in cells if all(word in cell.name for word in wanted))
+    """The cells whose names contain every one of the comma-separated words, and none of those after `not:`."""
+    asked = [(word.removeprefix("not:"), not word.startswith("not:")) for word in words.split(",") if word]
+    return (cell for cell in cells if all((word in cell.name) is wanted for word, wanted in asked))

@@ -290,6 +290,7 @@ def test_a_run_that_is_gone_cannot_be_audited(tmp_path):
 def test_words_choose_runs():
     names = {cell.name for cell in matching(MINI.cells(), "rnd-on,pong,s1")}
     assert names == {"rnd-on-mini-pong-s1", "rnd-on-mini-pong-tv-s1"}
+    assert {cell.name for cell in matching(MINI.cells(), "rnd-on,not:tv,pong,s1")} == {"rnd-on-mini-pong-s1"}
 
 
 def tiny(row: str, method: str, seed: int, frames: int = 600) -> Cell:
