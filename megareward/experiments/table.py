@@ -10,7 +10,7 @@ import numpy as np
 from megareward.audit.table import FEW, share
 from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_of
-from megareward.statistics.aggregates import stratified_interval
+from megareward.statistics.aggregates import mean_of_games
 from megareward.statistics.bootstrap import interval
 
 AUDITED = {
@@ -70,32 +70,23 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
 
 def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
     """Every row that has all columns, between two of them: each column, and their mean with an interval."""
-    if experiment.between is None:
+    rows = experiment.normalised(scores)
+    if experiment.between is None or not rows:
         return []
-    zero, one = ({column: scores.get((row, column)) for column in experiment.columns} for row in experiment.between)
-    if not all([*zero.values(), *one.values()]):
-        return []
-    ends = {column: [float(np.mean(end[column] or 0)) for end in (zero, one)] for column in experiment.columns}
 
     def shown(row: str) -> str:
-        games = {
-            column: [(score - low) / (high - low) for score in scores[row, column]]
-            for column, (low, high) in ends.items()
-        }
-        means = [np.mean(seeds) for seeds in games.values()]
-        weights = np.concatenate([np.full(len(seeds), 1 / len(seeds)) for seeds in games.values()]) / len(games)
-        low, high = stratified_interval(games, lambda runs: runs @ weights)
+        games = rows[row]
+        mean, low, high = mean_of_games(games)
         fewest = min(len(seeds) for seeds in games.values())
         seeds = "" if fewest >= experiment.seeds else f", {count_of_seeds(fewest)} or more"
-        cells = [f"{mean:.2f}" for mean in means] + [f"{np.mean(means):.2f} [{low:.2f}, {high:.2f}]{seeds}"]
+        cells = [f"{np.mean(own):.2f}" for own in games.values()] + [f"{mean:.2f} [{low:.2f}, {high:.2f}]{seeds}"]
         return f"| {row} | {' | '.join(cells)} |"
 
-    whole = [row for row in experiment.rows if all((row, column) in scores for column in experiment.columns)]
     first, last = experiment.between
     return [
         f"| {experiment.name}, {first} is 0 and {last} is 1 | {' | '.join(experiment.columns)} | mean |",
         "|---" * (len(experiment.columns) + 2) + "|",
-        *(shown(row) for row in whole if row not in experiment.between),
+        *(shown(row) for row in rows if row not in experiment.between),
         "",
         "Means over the seeds, and over the games with 95% bootstrap intervals; seeds are drawn within each game.",
         "",

@@ -42,6 +42,13 @@ def stratified_interval(scores: Scores, statistic: Statistic = interquartile_mea
     return low, high
 
 
+def mean_of_games(scores: Scores) -> tuple[float, float, float]:
+    """Mean over the games, each of which counts alike however many seeds it has, and its interval."""
+    weights = np.concatenate([np.full(len(seeds), 1 / len(seeds)) for seeds in scores.values()]) / len(scores)
+    low, high = stratified_interval(scores, lambda runs: runs @ weights)
+    return float(pooled(scores) @ weights), float(low), float(high)
+
+
 def performance_profile(runs: ArrayLike, thresholds: ArrayLike) -> np.ndarray:
     """Share of the runs (last axis) whose score is above each threshold."""
     runs, thresholds = np.asarray(runs, dtype=float), np.asarray(thresholds, dtype=float)

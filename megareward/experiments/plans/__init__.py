@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from megareward.errors import UsageError, suggestion
 from megareward.experiments.plans import of_maps, on_atari, on_mini_games
+from megareward.experiments.plans.causes import CAUSES
 from megareward.experiments.plans.changes import (
     RANDOM_FRAMES,
     atari,
@@ -32,7 +33,7 @@ from megareward.experiments.plans.on_atari import (
     PARITY,
     PLAY,
 )
-from megareward.experiments.plans.on_mini_games import CAUSES, DEATH, FORMS, MINI
+from megareward.experiments.plans.on_mini_games import DEATH, FORMS, MINI
 
 __all__ = [
     "ALL_ALIKE",
@@ -76,7 +77,7 @@ __all__ = [
     "random_play",
 ]
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (*on_mini_games.ALL, *on_atari.ALL, *of_maps.ALL)}
+EXPERIMENTS = {experiment.name: experiment for experiment in (*on_mini_games.ALL, CAUSES, *on_atari.ALL, *of_maps.ALL)}
 
 
 def find_experiment(name: str) -> Experiment:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import Literal
 
 from megareward.training.config import TrainConfig
@@ -28,12 +29,7 @@ class Cell:
     @property
     def name(self) -> str:
         """Of its folder and of its record."""
-        return f"{self.row}{self.place}".replace(" ", "-").replace(",", "")
-
-    @property
-    def place(self) -> str:
-        """How the name ends, whatever the row is called."""
-        return f"-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
+        return f"{self.row}-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,18 @@ class Experiment:
     """Rows whose scores are 0 and 1 of a second table, in which games can be averaged."""
     whole_games: int = 0
     """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
+
+    def normalised(self, scores: Mapping[tuple[str, str], list[float]]) -> dict[str, dict[str, list[float]]]:
+        """By row and column, for rows that have all columns: scores between the means of the two rows `between`, which
+        are taken for exact."""
+        if self.between is None or not all((end, column) in scores for end in self.between for column in self.columns):
+            return {}
+        zero, one = ({c: fmean(scores[end, c]) for c in self.columns} for end in self.between)
+        return {
+            row: {c: [(score - zero[c]) / (one[c] - zero[c]) for score in scores[row, c]] for c in self.columns}
+            for row in self.rows
+            if all((row, column) in scores for column in self.columns)
+        }
 
     def remarks(self, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
         """Lines to add below the table, given the scores by row and column."""

@@ -8,7 +8,6 @@ from megareward.experiments.plans.changes import both, control, game, method, no
 from megareward.experiments.plans.experiment import Change, Experiment
 from megareward.experiments.plans.forms import (
     ALL_ALIKE,
-    AS_PRINTED,
     BY_SIGHT,
     EARLIER,
     FIRST_SEVEN,
@@ -95,36 +94,6 @@ FLASH = Experiment(
     },
     columns={"mini-demon flash": game("mini-demon", death_flash=True)},
     frames=150_000,
-)
-
-WHOSE_MAPS = {
-    "true maps": control(oracle={"lags": 256}),
-    "learnt maps": both(),
-    "untrained maps": control(passes=0),
-}
-"""Who says what is controlled: branches of the game, the default's models, or models that have learnt nothing. Branches
-are followed until Eq. 9 counts their action 0.08; after 32 steps, which is less than a ball of mini-pong takes to
-return, it still counts 0.73."""
-ALL_FORMS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
-ALL_FORMS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
-"""Rewards made of the same maps: Eq. 10 and 11 to the letter, the default's g in every form of Eq. 11, and two kinds of
-novelty, of g and where g is."""
-
-CAUSES = Experiment(
-    name="causes",
-    question="Is it the form of the reward or the maps that keep control from paying?",
-    rows={name: method(name) for name in ("random", "alive", "rnd", "curiosity", "extrinsic")}
-    | {
-        f"{name}, {maps}{rule}": both(change, whose, *ends)
-        for rule, ends in {"": (), ", nothing ends": (nothing_ends,)}.items()
-        for name, change in ALL_FORMS.items()
-        for maps, whose in WHOSE_MAPS.items()
-    },
-    columns={name: game(name) for name in MINI_GAMES},
-    frames=150_000,
-    seeds=5,
-    is_long=True,
-    between=("random", "extrinsic"),
 )
 
 UNTRAINED = control(passes=0)
@@ -248,4 +217,4 @@ SIGHT = Experiment(
     seeds=3,
 )
 
-ALL = (MINI, FORMS, FLASH, CAUSES, DEATH, LADDER, SIGHT)
+ALL = (MINI, FORMS, FLASH, DEATH, LADDER, SIGHT)

@@ -40,11 +40,22 @@ def test_other_settings_games_and_seeds_are_other_runs(tmp_path):
     assert not record_path(tmp_path / CAUSES.name, cell).exists()
 
 
-def test_a_record_that_does_not_know_a_setting_is_of_another_run(tmp_path):
+def test_a_record_that_is_older_than_a_setting_counts_here_if_it_does_there(tmp_path):
     cell = cell_of(DEATH, "mega", "mini-demon", 3)
+    here = job_of(tmp_path, CAUSES, cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3))
     config = to_dict(cell.config)
-    config["ppo"] = {name: value for name, value in config["ppo"].items() if name != "clip_decays"}
-    record_of_config(config).write(record_path(tmp_path / DEATH.name, cell))
+    config["ppo"]["clip"] = 0.3
+    path = record_of_config(config).write(record_path(tmp_path / DEATH.name, cell))
+    assert adopt(here) is None  # the other experiment takes it for another run, too
+    config["ppo"]["clip"] = cell.config.ppo.clip
+    del config["ppo"]["clip_decays"]
+    record_of_config(config).write(path)
+    assert adopt(here) == path
+
+
+def test_files_that_belong_to_no_plan_are_not_looked_at(tmp_path):
+    cell = cell_of(DEATH, "mega", "mini-demon", 3)
+    record_of_config(to_dict(cell.config)).write(tmp_path / "by-hand" / f"{cell.name}.json")
     assert adopt(job_of(tmp_path, CAUSES, cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3))) is None
 
 

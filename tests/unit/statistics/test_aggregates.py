@@ -6,6 +6,7 @@ import pytest
 from megareward.statistics.aggregates import (
     improvement_interval,
     interquartile_mean,
+    mean_of_games,
     performance_profile,
     pooled,
     probability_of_improvement,
@@ -34,6 +35,12 @@ def test_the_interval_of_many_seeds_is_that_of_a_normal_mean():
 
 def test_one_seed_everywhere_leaves_nothing_to_draw():
     assert stratified_interval({"a": [1.0], "b": [4.0]}, lambda runs: runs.mean(axis=-1)) == (2.5, 2.5)
+
+
+def test_games_count_alike_however_many_seeds_they_have():
+    mean, low, high = mean_of_games({"one": [0.0, 0.0, 0.0, 0.0], "other": [1.0, 3.0]})
+    assert mean == 1
+    assert (low, high) == (0.5, 1.5)  # half of what the other game's mean can be
 
 
 def test_a_profile_counts_the_runs_above_each_threshold():
