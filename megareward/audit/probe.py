@@ -20,11 +20,13 @@ import torch
 from megareward.control.config import FORMS, OF_PLACES, ControlConfig, LatentConfig, OracleConfig, ThingsConfig
 from megareward.control.config import paper as literal
 from megareward.errors import UsageError
+from megareward.observers.control import ControlObserver, fields_of
 from megareward.observers.interface import Observer
 from megareward.ppo.agent import RandomAgent
 from megareward.rewards.mega import held
 from megareward.rollout import Decision
 from megareward.runs.folder import RunFolder
+from megareward.runs.provenance import provenance
 from megareward.state import part
 from megareward.training.config import TrainConfig, read_config
 from megareward.training.evaluate import Player, newest_tensors
@@ -118,6 +120,7 @@ def probe(
         "n_envs": n_envs,
         "score": scores,
         "returns": returns,
+        "provenance": provenance(device),
     }
 
 
@@ -167,11 +170,17 @@ class Play:
         self.player.env.close()
 
     def look(self) -> None:
-        """Every observer sees the newest frames."""
+        """Every observer sees the newest frames. Their models are the same, so what these attend to is found once."""
         seen = self.player.collector.seen(self.player.rollout.index(0))
+        attention = None
         for name, observer in self.observers.items():
             observer.prepare(0)
-            fields = observer.advance(seen)
+            if isinstance(observer, ControlObserver):
+                stacks, actions, first, rows = seen
+                attention = attention or observer.tracker.attend(stacks, actions, rows)
+                fields = fields_of(observer.tracker.follow(attention, stacks, first, rows))
+            else:
+                fields = observer.advance(seen)
             self.growth[name].append(fields["mega_reward"].cpu())
             self.amount[name].append(held(fields).cpu())
 

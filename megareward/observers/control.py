@@ -12,7 +12,7 @@ from megareward.control.learning.schedule import Schedule
 from megareward.control.models import ControlModels
 from megareward.cuda.streams import CudaStreams
 from megareward.observers.interface import Context, Observer, Seen
-from megareward.observers.tracker import ControlTracker
+from megareward.observers.tracker import Control, ControlTracker
 from megareward.rollout import Field, Fields, Rollout
 from megareward.state import State
 from megareward.types import Tensor
@@ -27,6 +27,10 @@ def control_fields(grid: Grid, latent: LatentConfig, with_relation: bool = False
         Field("mega_reward"),
     )
     return (*fields, Field("relation", (HW, HW))) if with_relation else fields
+
+
+def fields_of(control: Control) -> Fields:
+    return {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward}
 
 
 def control_metrics(rollout: Rollout, latent: LatentConfig) -> dict[str, Tensor]:
@@ -68,10 +72,8 @@ class ControlObserver(Observer):
     def advance(self, seen: Seen) -> Fields:
         """Direct control, g and mega-reward of the newest frames."""
         control = self.tracker.advance(*seen)
-        fields = {"direct": control.direct, "g": control.g, "mega_reward": control.mega_reward}
-        if self.with_relation and control.relation is not None:
-            fields["relation"] = control.relation
-        return fields
+        relation = {"relation": control.relation} if self.with_relation and control.relation is not None else {}
+        return {**fields_of(control), **relation}
 
     def changed(self) -> list[Tensor]:
         return self.tracker.running

@@ -115,8 +115,13 @@ class ControlTracker:
         rows: Int[Tensor, "n"],
     ) -> Control:
         """One step of the environments `rows`, one group of them, after `prepare`."""
-        attention = self.models.attend(self.last[rows], actions, stack[:, -1], self._anchor)
-        return self.follow(attention, stack, first, rows)
+        return self.follow(self.attend(stack, actions, rows), stack, first, rows)
+
+    def attend(
+        self, stack: UInt8[Tensor, "n K px_h px_w"], actions: Int[Tensor, "n"], rows: Int[Tensor, "n"]
+    ) -> Attention:
+        """What the models attend to in this step."""
+        return self.models.attend(self.last[rows], actions, stack[:, -1], self._anchor)
 
     @torch.no_grad()
     def follow(

@@ -11,6 +11,7 @@ from megareward.cli import main
 from megareward.control.config import FORMS, ControlConfig, LatentConfig, by_things
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
+from megareward.state import part
 from megareward.training.config import read_config
 from megareward.training.evaluate import newest_tensors
 
@@ -125,3 +126,21 @@ def test_what_cannot_be_probed_is_said(runs):
         probe(runs / "extrinsic", **{**SHORT, "steps": 30})
     with pytest.raises(UsageError, match="holds no control models"):
         probe(runs / "extrinsic", maps=runs / "extrinsic", **SHORT)
+
+
+def test_forms_that_share_a_look_are_paid_what_each_would_be_alone(runs):
+    folder = RunFolder.open(runs / "extrinsic")
+    config, mega = read_config(folder), read_config(RunFolder.open(runs / "mega"))
+    models = part(newest_tensors(RunFolder.open(runs / "mega"), print)[0], "observer.control")
+    forms = {"difference": LatentConfig(reward="difference"), "moved": LatentConfig(reward="moved", hold=True)}
+
+    def paid(chosen: dict[str, LatentConfig]) -> Play:
+        play = Play(config, newest_tensors(folder, print)[0], mega, models, chosen, "random", 3, CPU)
+        assert len(list(play.run(40))) == 40
+        return play
+
+    together = paid(forms)
+    for name in forms:
+        own = paid({name: forms[name]}).paid(name, True)
+        assert own.any()
+        assert torch.equal(together.paid(name, True), own)
