@@ -109,9 +109,9 @@ def table(results: Path = RESULTS, trained: Path = ROOT / "results" / "experimen
     ]
     one = next(iter(found.values()))
     note = (
-        f"{one['n_envs']} games of {one['steps']} decisions for each of four players; how many of {len(games)} games pay "
-        f"the good one most by more than {SURE:g} standard errors, and in brackets by how much on average, as a share of "
-        "the range from the least to the most paid player."
+        f"{one['n_envs']} games of {one['steps']} decisions for each of four players. How many of {len(games)} games "
+        f"pay the good one most by more than {SURE:g} standard errors, and in brackets by how much on average, as a "
+        "share of the range from the least to the most paid player."
     )
     lines += ["", note]
     if len(pairs) > 2:

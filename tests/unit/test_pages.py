@@ -17,7 +17,8 @@ from megareward.bench.table import markdown as speeds
 from megareward.bench.table import running_times
 from megareward.cli import COMMANDS, main
 from megareward.experiments.plans import EXPERIMENTS
-from megareward.experiments.table import markdown
+from megareward.experiments.table import markdown, scores_of
+from megareward.statistics.aggregates import mean_of_games
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "experiments"
@@ -284,3 +285,36 @@ def help_of(*words: str) -> str:
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         main([*words, "--help"])
     return out.getvalue().replace("│", " ").replace(",", " ") + " --help "
+
+
+ROWS = {
+    "mega-reward": "mega",
+    "curiosity": "curiosity",
+    "rnd": "rnd",
+    "survival alone": "alive",
+    "random play": "random",
+    "PPO on the score": "extrinsic",
+}
+GAMES = {"UpNDown": "up_n_down", "Seaquest": "seaquest", "Breakout": "breakout", "Pong": "pong"}
+
+
+def recorded_scores(name: str) -> dict[tuple[str, str], list[float]]:
+    return scores_of(EXPERIMENTS[name].cells(), RECORDS / name)
+
+
+def test_the_readmes_scores_are_the_recorded_ones():
+    [shown] = [table for table in tables("README.md") if "five mini games" in table[0]]
+    head, *lines = ([cell.strip(" *") for cell in line.strip("|").replace("**", "").split("|")] for line in shown)
+    means = EXPERIMENTS["death"].normalised(recorded_scores("death"))
+    atari = recorded_scores("play") | recorded_scores("death-atari")
+    [long_run] = (ROOT / "results" / "runs" / "pong").glob("extrinsic-*-20M-*.json")
+    atari["extrinsic", "pong"] = [json.loads(long_run.read_text())["score"]]
+    assert head[1:] == ["five mini games", *GAMES]
+    assert [line[0] for line in lines[1:]] == list(ROWS)
+    for (_, mini, *of_atari), row in zip(lines[1:], ROWS.values(), strict=True):
+        mean, low, high = mean_of_games(means[row])
+        spread = "" if row in ("random", "extrinsic") else f" [{low:.2f}, {high:.2f}]".replace("0.", ".")
+        assert mini == (f"{mean:.2f}{spread}".replace("0.", ".", 1) if spread else f"{mean:.0f}")
+        known = [atari.get((row, game)) for game in GAMES.values()]
+        digits = [1 if game == "Pong" else 0 for game in GAMES]
+        assert of_atari == [f"{s[0]:,.{d}f}" if s else "-" for s, d in zip(known, digits, strict=True)]
