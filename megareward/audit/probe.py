@@ -63,6 +63,25 @@ def discounted(rewards: Float[Tensor, "T N"], over: Bool[Tensor, "T N"], discoun
     return returns
 
 
+AFTER = 10
+"""Steps that belong to an event, its own included."""
+
+
+def by_event(rewards: Float[Tensor, "T N"], points: Float[Tensor, "T N"]) -> dict[str, float | None]:
+    """The mean reward of a step from a point won on, from a point lost on, and of all other steps; None where there is
+    no such step. Where both were within `AFTER` steps the step counts for both."""
+
+    def after(event: Bool[Tensor, "T N"]) -> Bool[Tensor, "T N"]:
+        found = event.clone()
+        for lag in range(1, min(AFTER, len(event))):
+            found[lag:] |= event[:-lag]
+        return found
+
+    won, lost = after(points > 0), after(points < 0)
+    steps = {"won": won, "lost": lost, "else": ~won & ~lost}
+    return {name: float(rewards[which].mean()) if which.any() else None for name, which in steps.items()}
+
+
 def probe(
     good: Path,
     *,
@@ -83,7 +102,8 @@ def probe(
     steps, n_envs: how long each player plays how many games side by side.
     discount: of the returns. The last 3 / (1 - discount) steps, whose future was not played, are left out.
 
-    Returns {"score": points per 1000 steps by player, "returns": {form: {player: [mean, standard error]}}, ...}.
+    Returns {"score": points per 1000 steps by player, "returns": {form: {player: [mean, standard error]}}, "events":
+    {form: {player: `by_event`}}, ...}.
     """
     folder = RunFolder.open(good)
     config = read_config(folder, warn)
@@ -104,22 +124,27 @@ def probe(
         source, models = replace(source, control=control), {}
     forms = forms_of(source.control)
     scores, returns = {}, dict[str, dict[str, list[float]]]()
+    events = dict[str, dict[str, dict[str, float | None]]]()
     for number, player in enumerate(PLAYERS):
         play = Play(config, learnt, source, models, forms, player, n_envs, device)
         for done in play.run(steps):
             progress(number * steps + done, len(PLAYERS) * steps)
-        scores[player] = 1000 * play.points / (steps * n_envs)
+        points = torch.stack(play.points)
+        scores[player] = 1000 * float(points.mean())
         for name in forms:
             for charge in (False, True):
-                each = discounted(play.paid(name, charge), play.over, discount)[:counted].mean(0)  # (N,)
+                paid = play.paid(name, charge)
+                each = discounted(paid, play.over, discount)[:counted].mean(0)  # (N,)
                 row = returns.setdefault(name + ", charge" * charge, {})
                 row[player] = [float(each.mean()), float(each.std() / len(each) ** 0.5)]
+                events.setdefault(name + ", charge" * charge, {})[player] = by_event(paid, points)
     kind = f"oracle, {oracle} lags" if oracle else "untrained" if maps is None else "learnt"
     return {"game": config.game, "good": folder.path.name, "frames": frames, "maps": kind, "discount": discount} | {
         "steps": steps,
         "n_envs": n_envs,
         "score": scores,
         "returns": returns,
+        "events": events,
         "provenance": provenance(device),
     }
 
@@ -150,7 +175,7 @@ class Play:
             self.observers[name] = make_observers(own, env, world, names=("control",), learns=False)["control"]
             if models:
                 self.observers[name].load_state_dict(models)
-        self.points = 0.0
+        self.points = list[Tensor]()
         self.growth = {name: list[Tensor]() for name in forms}
         self.amount = {name: list[Tensor]() for name in forms}
         """Sum of g, one more than steps."""
@@ -165,7 +190,7 @@ class Play:
             self.look()
             self.terminated.append(step.terminated.cpu())
             self.ended.append((step.terminated | step.truncated | step.first).cpu())
-            self.points += float(step.rewards.sum())
+            self.points.append(step.rewards.cpu())
             yield t + 1
         self.player.env.close()
 
@@ -214,4 +239,14 @@ def table(result: dict[str, Any]) -> str:
     about = (
         f"{result['game']}, maps: {result['maps']}. Mean discounted return ({result['discount']}) from every step on."
     )
-    return "\n".join([*lines, "", about])
+    return "\n".join([*lines, "", about, "", *event_lines(result)])
+
+
+def event_lines(result: dict[str, Any]) -> list[str]:
+    """What the good player is paid a step, after points and otherwise."""
+    rows = [["form", "after a point won", "after a point lost", "otherwise"]]
+    for name, by_player in result["events"].items():
+        rows.append([name, *("-" if paid is None else f"{paid:.3g}" for paid in by_player["good"].values())])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [*lines, "", f"Mean reward of the good player's steps; {AFTER} steps belong to a point, its own included."]

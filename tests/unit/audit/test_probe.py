@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from megareward.audit.probe import PLAYERS, Play, discounted, forms_of, probe, table
+from megareward.audit.probe import PLAYERS, Play, by_event, discounted, forms_of, probe, table
 from megareward.cli import main
 from megareward.control.config import FORMS, ControlConfig, LatentConfig, by_things
 from megareward.errors import UsageError
@@ -144,3 +144,16 @@ def test_forms_that_share_a_look_are_paid_what_each_would_be_alone(runs):
         own = paid({name: forms[name]}).paid(name, True)
         assert own.any()
         assert torch.equal(together.paid(name, True), own)
+
+
+def test_events_share_out_the_steps():
+    rewards, points = torch.arange(60.0).reshape(30, 2), torch.zeros(30, 2)
+    points[4, 0], points[8, 0], points[25, 1] = 1.0, -1.0, 2.0
+    found = by_event(rewards, points)
+    won = [*rewards[4:14, 0], *rewards[25:, 1]]
+    lost = rewards[8:18, 0]
+    rest = [*rewards[:4, 0], *rewards[18:, 0], *rewards[:25, 1]]
+    assert found == {
+        name: pytest.approx(float(sum(x) / len(x))) for name, x in zip(found, (won, lost, rest), strict=True)
+    }
+    assert by_event(rewards, torch.zeros(30, 2)) == {"won": None, "lost": None, "else": pytest.approx(29.5)}
