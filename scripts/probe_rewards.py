@@ -54,10 +54,9 @@ def make(games: list[str], runs: Path, frames: str) -> None:
             continue
         folders = {method: runs / f"{game}-{method}-s0" for method in ("extrinsic", "mega")}
         for method, folder in folders.items():
-            words = (
-                ["resume", str(folder)] if folder.exists() else ["train", method, "--game", game, "--out", str(folder)]
-            )
-            megareward(*words, "--frames", frames, "--device", "cpu", "--no-tensorboard")
+            begin = ["train", method, "--game", game, "--frames", frames, "--out", str(folder)]
+            words = ["resume", str(folder)] if folder.exists() else begin
+            megareward(*words, "--device", "cpu", "--no-tensorboard")
         given = {
             "true maps": ["--maps", str(folders["mega"]), "--oracle", str(LAGS)],
             "learnt maps": ["--maps", str(folders["mega"])],
