@@ -64,8 +64,9 @@ def make(games: list[str], runs: Path, frames: str) -> None:
         }
         for maps, words in given.items():
             if not record_path(game, maps).exists():
+                size = ["--n-envs", "64", "--steps", "450"]
                 out = ["--json", str(record_path(game, maps)), "--device", "cpu"]
-                megareward("probe", str(folders["extrinsic"]), *words, *out)
+                megareward("probe", str(folders["extrinsic"]), *words, *size, *out)
 
 
 def lead(by_player: dict[str, list[float]]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What does a reward pay for? Its return to four players, before anything is trained on it.
+"""What does a reward pay for? Its return of a game to four players, before anything is trained on it.
 
   good     the policy of a run, best of one that was trained on the score
   random   uniformly random actions
@@ -13,15 +13,17 @@ models that have learnt nothing: what an untrained model finds worth doing is no
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from megareward.control.config import FORMS, OF_PLACES, ControlConfig, LatentConfig, OracleConfig, ThingsConfig
 from megareward.control.config import paper as literal
+from megareward.counterfactual.mini import Branches
 from megareward.errors import UsageError
 from megareward.observers.control import ControlObserver, fields_of
 from megareward.observers.interface import Observer
+from megareward.observers.oracle import Oracle
 from megareward.ppo.agent import RandomAgent
 from megareward.rewards.mega import held
 from megareward.rollout import Decision
@@ -94,13 +96,15 @@ def probe(
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> dict[str, Any]:
-    """The mean return of every form of mega-reward to each player.
+    """The mean return of every form of mega-reward to each player, from the beginning of a game on.
 
     good: folder of the run whose policy is the good player.
     maps: folder of a run whose control models make the maps; if None, untrained ones do.
     oracle: true maps instead, by following the actions of so many steps; mini games only.
     steps, n_envs: how long each player plays how many games side by side.
-    discount: of the returns. The last 3 / (1 - discount) steps, whose future was not played, are left out.
+    discount: of the returns. They are taken from the first step of every game that begins before the last
+        3 / (1 - discount) steps, whose future was not played. (From any other step a reward for growth pays little to
+        whoever has much already.)
 
     Returns {"score": points per 1000 steps by player, "returns": {form: {player: [mean, standard error]}}, "events":
     {form: {player: `by_event`}}, ...}.
@@ -134,7 +138,8 @@ def probe(
         for name in forms:
             for charge in (False, True):
                 paid = play.paid(name, charge)
-                each = discounted(paid, play.over, discount)[:counted].mean(0)  # (N,)
+                each = discounted(paid, play.over, discount)[:counted]
+                each = (each * play.opens[:counted]).sum(0) / play.opens[:counted].sum(0)  # (N,)
                 row = returns.setdefault(name + ", charge" * charge, {})
                 row[player] = [float(each.mean()), float(each.std() / len(each) ** 0.5)]
                 events.setdefault(name + ", charge" * charge, {})[player] = by_event(paid, points)
@@ -175,11 +180,12 @@ class Play:
             self.observers[name] = make_observers(own, env, world, names=("control",), learns=False)["control"]
             if models:
                 self.observers[name].load_state_dict(models)
+        share_branches([observer for observer in self.observers.values() if isinstance(observer, Oracle)])
         self.points = list[Tensor]()
         self.growth = {name: list[Tensor]() for name in forms}
         self.amount = {name: list[Tensor]() for name in forms}
         """Sum of g, one more than steps."""
-        self.terminated, self.ended = list[Tensor](), list[Tensor]()
+        self.terminated, self.ended, self.first = list[Tensor](), list[Tensor](), list[Tensor]()
 
     def run(self, steps: int) -> Iterator[int]:
         """Play; says after every step how many are done."""
@@ -190,6 +196,7 @@ class Play:
             self.look()
             self.terminated.append(step.terminated.cpu())
             self.ended.append((step.terminated | step.truncated | step.first).cpu())
+            self.first.append(step.first.cpu())
             self.points.append(step.rewards.cpu())
             yield t + 1
         self.player.env.close()
@@ -210,6 +217,12 @@ class Play:
             self.amount[name].append(held(fields).cpu())
 
     @property
+    def opens(self) -> Bool[Tensor, "T N"]:
+        """The steps that leave the first frame of a game."""
+        first = torch.stack(self.first)
+        return torch.cat([torch.ones_like(first[:1]), first[:-1]])
+
+    @property
     def over(self) -> Bool[Tensor, "T N"]:
         """The steps that ended a return."""
         return torch.stack(self.ended)
@@ -218,6 +231,31 @@ class Play:
         """The rewards of a form; with the charge, an end costs all that was under control."""
         growth, amount = torch.stack(self.growth[name][1:]), torch.stack(self.amount[name][:-1])
         return torch.where(torch.stack(self.terminated), -amount, growth) if charge else growth
+
+
+class SharedBranches:
+    """The branches of a game for several oracles that look at it in turn: the first one's, found once a step."""
+
+    def __init__(self, branches: Branches, users: int) -> None:
+        self.branches, self.users, self.calls = branches, users, 0
+        self.env = branches.env
+
+    def forget(self) -> None:
+        if self.calls == 0:
+            self.branches.forget()
+
+    def step(self, *seen: Tensor) -> Tensor:
+        if self.calls % self.users == 0:
+            self.found = self.branches.step(*seen)
+        self.calls += 1
+        return self.found
+
+
+def share_branches(oracles: list[Oracle]) -> None:
+    if oracles:
+        shared = SharedBranches(oracles[0].branches, len(oracles))
+        for oracle in oracles:
+            oracle.branches = cast(Branches, shared)
 
 
 def table(result: dict[str, Any]) -> str:
@@ -236,9 +274,7 @@ def table(result: dict[str, Any]) -> str:
     rows.insert(1, ["score per 1000 steps", *(f"{result['score'][player]:.3g}" for player in PLAYERS), ""])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    about = (
-        f"{result['game']}, maps: {result['maps']}. Mean discounted return ({result['discount']}) from every step on."
-    )
+    about = f"{result['game']}, maps: {result['maps']}. Mean discounted return ({result['discount']}) of a game."
     return "\n".join([*lines, "", about, "", *event_lines(result)])
 
 

@@ -32,6 +32,13 @@ def every(pattern: str, page: str) -> list[str]:
     return re.findall(pattern, PAGES[page])
 
 
+def script(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def tables(page: str) -> list[list[str]]:
     """The lines of every table on a page."""
     return [block.strip().splitlines() for block in every(r"(?m)(?:^\|.*\n)+", page)]
@@ -55,6 +62,19 @@ def test_a_table_on_a_page_is_the_recorded_one(name):
         [shown] = [table for page in PAGES for table in tables(page) if table[0] == lines[0]]
         made = [line for line in lines if not re.fullmatch(r"\| [^|]+ \|( - \|)+", line)]
         assert [line for line in shown if line in made] == made
+
+
+def test_the_page_says_whether_it_is_the_form_or_the_maps():
+    """The whole table of causes is long: the page has what is averaged over the games, and the probe beside it."""
+    recorded = re.findall(r"(?m)(?:^\|.*\n)+", (RECORDS / "causes" / "table.md").read_text())
+    averaged = [table.splitlines() for table in recorded if table.startswith("| causes, mean over the games")]
+    assert averaged
+    assert [table for table in averaged if table not in tables("docs/results.md")] == []
+    probed = (ROOT / "results" / "probe" / "table.md").read_text()
+    assert probed == script("probe_rewards").table()
+    [correlation] = re.findall(r"over \d+ rewards, maps and games: (-?\d\.\d\d)", probed)
+    assert probed.split("\n\n")[0].splitlines() in tables("docs/results.md")
+    assert f"rank correlation {correlation}" in " ".join(PAGES["docs/results.md"].split())
 
 
 @pytest.mark.parametrize(
@@ -219,9 +239,7 @@ def test_the_long_runs_are_told_as_they_are_recorded(method):
 
 
 def test_the_attack_is_told_as_it_is_recorded():
-    spec = importlib.util.spec_from_file_location("chaos", ROOT / "scripts" / "chaos.py")
-    chaos = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(chaos)
+    chaos = script("chaos")
     records = [json.loads(path.read_text()) for path in sorted((ROOT / "results" / "chaos").glob("*.json"))]
     assert chaos.table_of(records).splitlines() in tables("docs/support.md")
     page = (ROOT / "docs" / "support.md").read_text()

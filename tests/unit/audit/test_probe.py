@@ -8,7 +8,7 @@ import torch
 
 from megareward.audit.probe import PLAYERS, Play, by_event, discounted, forms_of, probe, table
 from megareward.cli import main
-from megareward.control.config import FORMS, ControlConfig, LatentConfig, by_things
+from megareward.control.config import FORMS, ControlConfig, LatentConfig, OracleConfig, by_things
 from megareward.errors import UsageError
 from megareward.runs.folder import RunFolder
 from megareward.state import part
@@ -128,10 +128,12 @@ def test_what_cannot_be_probed_is_said(runs):
         probe(runs / "extrinsic", maps=runs / "extrinsic", **SHORT)
 
 
-def test_forms_that_share_a_look_are_paid_what_each_would_be_alone(runs):
+@pytest.mark.parametrize("lags", [0, 4])
+def test_forms_that_share_a_look_are_paid_what_each_would_be_alone(runs, lags):
     folder = RunFolder.open(runs / "extrinsic")
     config, mega = read_config(folder), read_config(RunFolder.open(runs / "mega"))
-    models = part(newest_tensors(RunFolder.open(runs / "mega"), print)[0], "observer.control")
+    models = {} if lags else part(newest_tensors(RunFolder.open(runs / "mega"), print)[0], "observer.control")
+    mega = replace(mega, control=replace(mega.control, oracle=OracleConfig(lags)))
     forms = {"difference": LatentConfig(reward="difference"), "moved": LatentConfig(reward="moved", hold=True)}
 
     def paid(chosen: dict[str, LatentConfig]) -> Play:
@@ -144,6 +146,18 @@ def test_forms_that_share_a_look_are_paid_what_each_would_be_alone(runs):
         own = paid({name: forms[name]}).paid(name, True)
         assert own.any()
         assert torch.equal(together.paid(name, True), own)
+
+
+def test_a_game_is_paid_from_its_first_frame_on(runs):
+    play = watched(runs, "random", steps=400)
+    opens, over = play.opens, play.over
+    assert opens[0].all()
+    assert opens[1:].any()
+    assert not (opens & torch.stack(play.first)).any()  # no step that leaves a first frame leads to another one
+    assert torch.equal(opens[1:], torch.stack(play.first)[:-1])
+    assert over[:-1][opens[1:]].all()
+    amount = torch.stack(play.amount["difference"])[:-1]
+    assert not amount[opens].any()  # nothing is under control yet
 
 
 def test_events_share_out_the_steps():
