@@ -70,12 +70,12 @@ def make(games: list[str], runs: Path, frames: str) -> None:
 
 
 def lead(by_player: dict[str, list[float]]) -> tuple[float, float]:
-    """How far the good player is ahead of the best paid of the others: as a share of what it is paid, and in standard
+    """How far the good player is ahead of the best paid of the others: as a share of the larger pay, and in standard
     errors."""
     good, others = by_player["good"], [value for name, value in by_player.items() if name != "good"]
     rival = max(others)
     gap = good[0] - rival[0]
-    return gap / max(abs(good[0]), 1e-9), gap / max((good[1] ** 2 + rival[1] ** 2) ** 0.5, 1e-9)
+    return gap / max(abs(good[0]), abs(rival[0]), 1e-9), gap / max((good[1] ** 2 + rival[1] ** 2) ** 0.5, 1e-9)
 
 
 def row_of(form: str) -> str:
@@ -109,8 +109,8 @@ def table(results: Path = RESULTS, trained: Path = ROOT / "results" / "experimen
     one = next(iter(found.values()))
     note = (
         f"{one['n_envs']} games of each of four players. How many of {len(games)} mini games pay the good one most by "
-        f"more than {SURE:g} standard errors, and in brackets by what share of its pay it is ahead of the next one, on "
-        "average."
+        f"more than {SURE:g} standard errors, and in brackets by what share of the larger pay it is ahead of the next "
+        "one, on average."
     )
     lines += ["", note]
     if len(pairs) > 2:
