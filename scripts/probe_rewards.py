@@ -24,12 +24,14 @@ import torch
 from megareward.audit.scores import spearman
 from megareward.envs.mini import MINI_GAMES
 from megareward.experiments.plans import CAUSES
+from megareward.experiments.plans.causes import WHOSE_MAPS
 from megareward.experiments.table import scores_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "probe"
-LAGS = 256
-MAPS = {"true maps": f"oracle, {LAGS} lags", "learnt maps": "learnt", "untrained maps": "untrained"}
+MAPS = tuple(WHOSE_MAPS)
+LAGS = CAUSES.cells_of("difference, true maps", next(iter(MINI_GAMES)))[0].config.control.oracle.lags
+"""The maps of `experiment causes`, with which the table compares."""
 CHARGED = ("as printed", "difference", "positive", "record", "spread")
 """Forms that pay for growth lose all of g at an end; those that pay for a level have nothing to give back."""
 SURE = 2.0
@@ -44,8 +46,8 @@ def megareward(*words: str) -> None:
         sys.exit(f"megareward {' '.join(words)} ended with {status}.")
 
 
-def record_path(game: str, maps: str) -> Path:
-    return RESULTS / f"{game}-{maps.replace(' ', '-')}.json"
+def record_path(game: str, maps: str, results: Path = RESULTS) -> Path:
+    return results / f"{game}-{maps.replace(' ', '-')}.json"
 
 
 def make(games: list[str], runs: Path, frames: str) -> None:
@@ -86,7 +88,7 @@ def table(results: Path = RESULTS, trained: Path = ROOT / "results" / "experimen
     found: dict[tuple[str, str], Result] = {}
     for maps in MAPS:
         for game in MINI_GAMES:
-            if (path := results / f"{game}-{maps.replace(' ', '-')}.json").exists():
+            if (path := record_path(game, maps, results)).exists():
                 found[game, maps] = json.loads(path.read_text())
     games = [game for game in MINI_GAMES if all((game, maps) in found for maps in MAPS)]
     forms = [form for form in next(iter(found.values()))["returns"] if not form.endswith(", charge")]
