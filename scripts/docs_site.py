@@ -11,7 +11,7 @@ MENU: dict[str, list[str]] = {
     "Start": ["index.md", "quickstart.md", "tutorial.md", "faq.md"],
     "Use": ["games.md", "viewer.md", "audit.md", "own-code.md", "reference.md"],
     "Methods": ["methods.md", "methods/*", "with-the-score.md", "objects.md"],
-    "Evidence": ["what-holds.md", "results.md", "benchmark.md", "performance.md", "glossary.md"],
+    "Evidence": ["what-holds.md", "results.md", "earlier-results.md", "benchmark.md", "performance.md", "glossary.md"],
     "Inside": ["paper.md", "architecture.md", "contributing.md", "changelog.md", "releasing.md"],
 }
 """Pages in their order; those that are not there are left out, those that nobody put here come last."""
