@@ -4,7 +4,7 @@
   2. reward     each stream's reward is computed and scaled
   3. agent      advantages, then PPO's update, then its statistics of the frames
   4. rewards learn, then observers: at once, or during step 1 of the next iteration
-  5. everything finite? Then logs and, every few minutes, a checkpoint (`training.run`)
+  5. everything finite? Then logs and, every few minutes, a checkpoint (`training.process`)
 
 During the warm-up of the play protocol actions are random and PPO's update is left out, but for an auxiliary loss;
 everything else is the same.
@@ -99,6 +99,10 @@ class Trainer:
     @property
     def warming_up(self) -> bool:
         return self.iteration < self.config.warmup_iterations
+
+    @property
+    def done(self) -> bool:
+        return self.iteration >= self.config.iterations
 
     @property
     def frames_so_far(self) -> int:

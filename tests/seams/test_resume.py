@@ -12,7 +12,7 @@ from megareward.errors import UsageError
 from megareward.ppo.config import PPOConfig
 from megareward.runs.checkpoint import list_checkpoints
 from megareward.runs.folder import RunFolder
-from megareward.training import run as training_run
+from megareward.training import stopping
 from megareward.training.config import create_run, read_config
 from megareward.training.run import create, resume, start
 from tests.seams.small_runs import (
@@ -61,7 +61,7 @@ def test_a_run_stopped_by_ctrl_c_in_any_iteration_ends_as_if_it_had_not_been(ite
 
 @pytest.mark.parametrize("method", ["extrinsic", "mega"])
 def test_a_rollout_that_takes_too_long_after_ctrl_c_is_dropped_and_nothing_else(method, tmp_path, monkeypatch):
-    monkeypatch.setattr(training_run, "PATIENCE", 0.05)
+    monkeypatch.setattr(stopping, "PATIENCE", 0.05)
     config, sent = small(method, checkpoint_minutes=60.0), []
 
     def slow(number):
