@@ -114,25 +114,31 @@ def after(steps: int) -> Change:
     return lambda config: replace(config, warmup_steps=steps)
 
 
+A_QUARTER = 153_600
+"""Decisions of random play: 614,400 frames of Atari, of which the background is made."""
+
 WARM_UP = Experiment(
     name="warm-up",
     question="How short can the warm-up be?",
     rows={
         "mega": method("mega"),
-        "mega, a quarter of the warm-up": both(method("mega"), after(153_600)),
+        "mega, a quarter of the warm-up": both(method("mega"), after(A_QUARTER)),
         "mega, a sixteenth of the warm-up": both(method("mega"), after(38_400)),
-    },
-    columns={name: atari(name) for name in ("breakout", "pong")},
+    }
+    | {f"{name}, a quarter of the warm-up": both(method(name), after(A_QUARTER)) for name in ("alive", "rnd")}
+    | {"moved, information, a quarter of the warm-up": both(WHAT_MOVES, BY_INFORMATION, after(A_QUARTER))},
+    columns={name: atari(name) for name in ("breakout", "pong", "seaquest", "up_n_down")},
     frames=10_000_000,
     seeds=1,
     whole_games=30,
+    is_long=True,
 )
 
 ATARI_SHORT = Experiment(
     name="atari-short",
     question="Is it control or survival that is learnt first on Atari?",
     rows={
-        name: both(change, after(153_600))
+        name: both(change, after(A_QUARTER))
         for name, change in {
             **{name: method(name) for name in ("alive", "mega", "rnd", "curiosity", "extrinsic")},
             "moved, information": both(WHAT_MOVES, BY_INFORMATION),
