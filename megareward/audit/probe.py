@@ -5,12 +5,16 @@
   idle     always action 0, which does nothing in most games
   worst    the good player's opposite: what it likes least, this one likes most, and dies soon
 
-A reward that is to teach play must be worth most to the good player. All forms of mega-reward look at the same games,
+A reward that is to teach play must be worth most to the good player. Other agents may play beside them, such as one
+that was trained on the reward: if it is paid less than the good player, it has not learnt the reward well; if it is
+paid more and scores less, the reward is for something else.
+
+All forms of mega-reward look at the same games,
 so that a table of players x forms costs four short plays. Maps are those of a run, true ones (an oracle), or those of
 models that have learnt nothing: what an untrained model finds worth doing is no merit of control.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -87,6 +91,7 @@ def by_event(rewards: Float[Tensor, "T N"], points: Float[Tensor, "T N"]) -> dic
 def probe(
     good: Path,
     *,
+    beside: Sequence[Path] = (),
     maps: Path | None = None,
     oracle: int = 0,
     steps: int = 600,
@@ -99,6 +104,7 @@ def probe(
     """The mean return of every form of mega-reward to each player, from the beginning of a game on.
 
     good: folder of the run whose policy is the good player.
+    beside: runs of the same game whose policies play, too; they are called by the names of their folders.
     maps: folder of a run whose control models make the maps; if None, untrained ones do.
     oracle: true maps instead, by following the actions of so many steps; mini games only.
     steps, n_envs: how long each player plays how many games side by side.
@@ -129,10 +135,11 @@ def probe(
     forms = forms_of(source.control)
     scores, returns = {}, dict[str, dict[str, list[float]]]()
     events = dict[str, dict[str, dict[str, float | None]]]()
-    for number, player in enumerate(PLAYERS):
-        play = Play(config, learnt, source, models, forms, player, n_envs, device)
+    players = dict.fromkeys(PLAYERS, (config, learnt)) | others(beside, config.game, warn)
+    for number, (player, (own_config, weights)) in enumerate(players.items()):
+        play = Play(own_config, weights, source, models, forms, player, n_envs, device)
         for done in play.run(steps):
-            progress(number * steps + done, len(PLAYERS) * steps)
+            progress(number * steps + done, len(players) * steps)
         points = torch.stack(play.points)
         scores[player] = 1000 * float(points.mean())
         for name in forms:
@@ -154,6 +161,22 @@ def probe(
     }
 
 
+def others(
+    beside: Sequence[Path], game: str, warn: Callable[[str], None]
+) -> dict[str, tuple[TrainConfig, dict[str, Tensor]]]:
+    """The config and the weights of further players, by name."""
+    found = {}
+    for path in beside:
+        run = RunFolder.open(path)
+        config, name = read_config(run, warn), run.path.resolve().name
+        if config.game != game:
+            raise UsageError(f"{path} plays {config.game}, the good player {game}; all must play the same game.")
+        if name in found or name in PLAYERS:
+            raise UsageError(f"Two players would be called {name}; rename the folder {path}.")
+        found[name] = config, newest_tensors(run, warn)[0]
+    return found
+
+
 class Play:
     """One player's games, watched by one control observer per form."""
 
@@ -173,7 +196,7 @@ class Play:
         world = world_of(env, device, SEED)
         if player == "idle":
             collector.agent = Idle(world, collector.rollout.values.shape[-1])
-        collector.policy_on.fill_({"good": 1.0, "worst": -1.0}.get(player, 0.0))
+        collector.policy_on.fill_({"random": 0.0, "idle": 0.0, "worst": -1.0}.get(player, 1.0))
         self.observers: dict[str, Observer] = {}
         for name, latent in forms.items():
             own = replace(source, control=replace(source.control, latent=latent))
@@ -260,7 +283,7 @@ def share_branches(oracles: list[Oracle]) -> None:
 
 def table(result: dict[str, Any]) -> str:
     """For people: one row per form, and whether the good player is paid most, by how many standard errors."""
-    rows = [["form", *PLAYERS, "good is paid most by"]]
+    rows = [["form", *result["score"], "good is paid most by"]]
     for name, by_player in result["returns"].items():
         others = {player: value for player, value in by_player.items() if player != "good"}
         rival = max(others, key=lambda player: others[player][0])
@@ -271,7 +294,7 @@ def table(result: dict[str, Any]) -> str:
         cells = [f"{mean:.3g} +- {error:.2g}" for mean, error in by_player.values()]
         verdict = f"{gap / max(errors, 1e-9):.1f} errors" if gap > 0 else f"no, {rival} is"
         rows.append([name, *cells, verdict])
-    rows.insert(1, ["score per 1000 steps", *(f"{result['score'][player]:.3g}" for player in PLAYERS), ""])
+    rows.insert(1, ["score per 1000 steps", *(f"{points:.3g}" for points in result["score"].values()), ""])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     about = f"{result['game']}, maps: {result['maps']}. Mean discounted return ({result['discount']}) of a game."

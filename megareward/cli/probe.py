@@ -19,6 +19,8 @@ class ProbeArgs:
 
     good: tyro.conf.Positional[Path]
     """A run whose policy plays well: best `megareward train extrinsic --game GAME`."""
+    beside: tuple[Path, ...] = ()
+    """Other runs of this game whose policies play, too, such as agents that were trained on one of these rewards."""
     maps: Path | None = None
     """A run whose control models make the maps. [default: untrained models]"""
     oracle: int = 0
@@ -42,6 +44,7 @@ def command(words: list[str]) -> int:
 
     result = probe(
         args.good,
+        beside=args.beside,
         maps=args.maps,
         oracle=args.oracle,
         steps=args.steps,

@@ -92,6 +92,42 @@ def test_every_form_is_paid_to_every_player(runs, maps):
     assert any(line.startswith("moved, charge") for line in lines)
 
 
+def test_other_agents_play_beside_the_four(runs):
+    folder = RunFolder.open(runs / "extrinsic")
+    alone = probe(runs / "extrinsic", **SHORT)
+    both = probe(runs / "extrinsic", beside=[runs / "mega"], **SHORT)
+    assert tuple(both["score"]) == (*PLAYERS, "mega")
+    assert {name: both["score"][name] for name in PLAYERS} == alone["score"]
+    for form, paid in both["returns"].items():
+        assert tuple(paid) == (*PLAYERS, "mega")
+        assert {name: paid[name] for name in PLAYERS} == alone["returns"][form]
+    own = Play(
+        read_config(RunFolder.open(runs / "mega")),
+        newest_tensors(RunFolder.open(runs / "mega"), print)[0],
+        replace(read_config(folder), method="mega", reward=None),
+        {},
+        {"level": LatentConfig(reward="level")},
+        "mega",
+        3,
+        CPU,
+    )
+    assert len(list(own.run(34))) == 34  # its own policy plays, not a random one
+    assert both["score"]["mega"] == pytest.approx(1000 * float(torch.stack(own.points).mean()))
+    log_policy = own.player.rollout.log_policy[0]
+    assert (log_policy - log_policy[:, :1]).abs().max() > 0
+    header = table(both).splitlines()[0]
+    assert header.split()[1:6] == [*PLAYERS, "mega"]
+
+
+def test_who_plays_beside_must_play_the_same_game_under_a_name_of_its_own(runs, tmp_path):
+    with pytest.raises(UsageError, match="Two players would be called mega"):
+        probe(runs / "extrinsic", beside=[runs / "mega", runs / "mega"], **SHORT)
+    how = ["--preset", "debug", "--game", "mini-pong", "--quiet", "--no-tensorboard", "--device", "cpu"]
+    assert main(["train", "alive", *how, "--out", str(tmp_path / "alive")]) == 0
+    with pytest.raises(UsageError, match="plays mini-pong, the good player mini-breakout"):
+        probe(runs / "extrinsic", beside=[tmp_path / "alive"], **SHORT)
+
+
 def test_things_have_no_form_that_compares_places():
     of_cells, of_things = forms_of(ControlConfig()), forms_of(by_things(ControlConfig()))
     assert of_cells.keys() - of_things.keys() == {"positive", "record", "spread"}
