@@ -22,7 +22,8 @@ class ExportArgs:
     to_watch: bool = False
     """Only what it takes to play and to draw control maps, with a line about its origin; it cannot be resumed."""
     out: Path | None = None
-    """Folder of the copy. [default: RUN-small, RUN-policy or RUN-watch]"""
+    """Folder of the copy, or one file if the name ends in .tar, .tar.gz, .tgz or .zip. [default: RUN-small, RUN-policy
+    or RUN-watch]"""
 
 
 def command(words: list[str]) -> int:
@@ -32,11 +33,15 @@ def command(words: list[str]) -> int:
         raise UsageError(
             "What is it for? `megareward export RUN` needs --small (to resume), --policy-only (to play) or --to-watch."
         )
-    from megareward.training.export import export_run
+    from megareward.runs.folder import PACKED
+    from megareward.training.export import export_run, pack_run
 
     [kind] = [name for name, wanted in asked.items() if wanted]
-    done = export_run(args.run, args.out or args.run.parent / f"{args.run.name}-{kind}", kind)
+    out = args.out or args.run.parent / f"{args.run.name}-{kind}"
+    is_packed = out.name.endswith(tuple(PACKED))
+    done = (pack_run if is_packed else export_run)(args.run, out, kind)
     whole, largest = sum(done.files.values()) / 1e6, max(done.files.values()) / 1e6
-    print(f"Wrote {done.path}: {whole:.1f} MB in {len(done.files)} files, the largest of {largest:.1f} MB.")
+    parts = "one file" if is_packed else f"{len(done.files)} files, the largest of {largest:.1f} MB"
+    print(f"Wrote {done.path}: {whole:.1f} MB in {parts}.")
     print(f"Lost: {done.lost}.")
     return 0

@@ -17,6 +17,9 @@ LOGS = ("metrics.jsonl", "scores.jsonl")
 WRITTEN = (*LOGS, "processes.jsonl", "checkpoints", "tensorboard")
 """What training writes into."""
 
+PACKED = {".tar": "tar", ".tar.gz": "gztar", ".tgz": "gztar", ".zip": "zip"}
+"""How the name of a packed folder ends, and what `shutil` calls its format."""
+
 
 class ExistsError(UsageError):
     """There is something in the place of a new run."""
@@ -67,6 +70,8 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
         if not is_run(path):
+            if path.is_file() and path.name.endswith(tuple(PACKED)):
+                raise UsageError(f"{path} is packed; unpack it (`tar xf {path}`) and give the folder that comes out.")
             what = "holds no run (there is no config.json)" if path.is_dir() else "does not exist"
             raise UsageError(f"{path} {what}; give the folder that `megareward train` wrote.")
         return cls(path)

@@ -1,14 +1,16 @@
 """A run that can be carried: the newest checkpoint made small, in files of limited size, with the run's logs."""
 
+import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from megareward.errors import UsageError, warn
 from megareward.runs.checkpoint import load_newest, save_checkpoint
-from megareward.runs.folder import LOGS, ExistsError, RunFolder
+from megareward.runs.durable import replace_synced
+from megareward.runs.folder import LOGS, PACKED, ExistsError, RunFolder
 from megareward.runs.record import Record
 from megareward.state import State
 from megareward.training.config import TrainConfig, read_config
@@ -87,6 +89,21 @@ def export_run(run: Path, out: Path, name: str = "small") -> Exported:
     save_checkpoint(carried.checkpoints, state["frames"], tensors, state, small=LARGEST_FILE, eight_bits=few_bits)
     files = {str(path.relative_to(out)): path.stat().st_size for path in sorted(out.rglob("*")) if path.is_file()}
     return Exported(out, kind.lost, files)
+
+
+def pack_run(run: Path, out: Path, name: str = "small") -> Exported:
+    """The same copy as one file, `out`, of which unpacking makes a folder of that name without its ending."""
+    if out.exists():
+        raise ExistsError(out)
+    [ending] = [end for end in PACKED if out.name.endswith(end)]
+    folder, scratch = out.name.removesuffix(ending), out.with_name(f".{out.name}-{os.getpid()}")
+    try:
+        done = export_run(run, scratch / folder, name)
+        packed = shutil.make_archive(str(scratch / "packed"), PACKED[ending], root_dir=scratch, base_dir=folder)
+        replace_synced(out, Path(packed).read_bytes())
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return replace(done, path=out, files={out.name: out.stat().st_size})
 
 
 def played_with(config: TrainConfig, tensors: State, maps: bool = False) -> State:

@@ -1,6 +1,7 @@
 """A run that is carried elsewhere in small files, and goes on there."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 
 from megareward.cli import main
 from megareward.runs.checkpoint import list_checkpoints, read_checkpoint
+from megareward.runs.folder import PACKED
 from megareward.runs.narrow import in_files, narrowed, widened
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig
@@ -51,6 +53,43 @@ def test_a_small_copy_goes_on_where_the_run_was(run, tmp_path, capsys):
     assert "kept" not in newest(small)[1]  # whole again
     assert Record.of_run(small).finished
     assert Record.of_run(small).episodes > Record.of_run(run).episodes - 1  # the log came along
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_one_file_unpacks_to_the_same_copy(run, tmp_path, capsys, ending):
+    plain, packed = tmp_path / "plain", tmp_path / "carried" / f"copy.1{ending}"
+    export_run(run, plain, "policy")
+    assert main(["export", str(run), "--policy-only", "--out", str(packed)]) == 0
+    told = capsys.readouterr().out
+    assert f"Wrote {packed}: " in told
+    assert "MB in one file." in told
+    assert list(packed.parent.iterdir()) == [packed]
+    shutil.unpack_archive(packed, tmp_path / "there")
+    [there] = (tmp_path / "there").iterdir()
+    assert there.name == "copy.1"
+    found, wanted = contents(there), contents(plain)
+    assert found.keys() == wanted.keys()
+    dated = ("state.json", "manifest.json")  # say when the copy was made
+    assert all(data == wanted[name] for name, data in found.items() if not name.endswith(dated))
+    assert main(["eval", str(there), "--episodes", "1"]) == 0
+    before = packed.read_bytes()
+    assert main(["export", str(run), "--policy-only", "--out", str(packed)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert packed.read_bytes() == before
+    assert main(["eval", str(packed), "--episodes", "1"]) == 2
+    assert f"{packed} is packed; unpack it" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_be_packed_leaves_nothing_behind(run, tmp_path, capsys):
+    shutil.rmtree(run / "checkpoints")
+    (tmp_path / "carried").mkdir()
+    assert main(["export", str(run), "--small", "--out", str(tmp_path / "carried" / "copy.tar")]) == 2
+    assert "has no checkpoint yet" in capsys.readouterr().err
+    assert not list((tmp_path / "carried").iterdir())
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_policy_plays_and_is_not_resumed(run, tmp_path, capsys):
