@@ -1,5 +1,6 @@
 """Progress of long work on one line: how much is done, how fast it goes, how long it will take."""
 
+import shutil
 import sys
 import time
 
@@ -18,15 +19,23 @@ class Bar:
         self.said: float | None = None
 
     def __call__(self, done: int, of: int) -> None:
-        now, on_screen = time.monotonic(), sys.stderr.isatty()
-        is_over = done >= of and (on_screen or self.said is not None)
+        is_over = done >= of and (sys.stderr.isatty() or self.said is not None)
+        if is_over or self.is_due():
+            pace = self.pace(done, of, time.monotonic() - self.begun)
+            self.show(f"{done} of {of} {self.what}  {pace}", is_over)
+
+    def is_due(self) -> bool:
+        """Whether it is time for another line."""
         since = self.said if self.said is not None else self.begun
-        if now - since < (self.EVERY if on_screen else self.PLAIN_EVERY) and not is_over:
-            return
-        self.said = now
-        text = f"{done} of {of} {self.what}  {self.pace(done, of, now - self.begun)}"
-        end = "\n" if is_over or not on_screen else ""
-        print(f"\r{text:70}" if on_screen else text, end=end, file=sys.stderr, flush=True)
+        return time.monotonic() - since >= (self.EVERY if sys.stderr.isatty() else self.PLAIN_EVERY)
+
+    def show(self, text: str, is_over: bool = False) -> None:
+        """On a terminal in the place of the line before, and no longer than a line."""
+        self.said, on_screen = time.monotonic(), sys.stderr.isatty()
+        if on_screen:
+            width = shutil.get_terminal_size().columns - 1
+            text = f"\r{text[:width]:{width}}"
+        print(text, end="\n" if is_over or not on_screen else "", file=sys.stderr, flush=True)
 
     @staticmethod
     def pace(done: int, of: int, seconds: float) -> str:

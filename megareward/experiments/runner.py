@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +19,7 @@ from typing import Any, TextIO
 
 from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import Cell
+from megareward.experiments.under_way import UnderWay
 from megareward.parent import PARENT
 from megareward.progress import Bar
 from megareward.quantities import count
@@ -126,25 +126,26 @@ Engine = Callable[[Take, Done], None]
 
 def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> list[Job]:
     """Returns the jobs that failed. `jobs` may come from a queue that others take from too; at most `of` will come."""
-    queue, lock, begun, ended = iter(jobs), Lock(), time.monotonic(), 0
+    queue, lock, under_way = iter(jobs), Lock(), UnderWay(of)
     failed: list[Job] = []
 
     def take() -> Job | None:
         with lock:
-            return next(queue, None)
+            if job := next(queue, None):
+                under_way.take(job)
+            return job
 
     def done(job: Job, trouble: str) -> None:
-        nonlocal ended
         with lock:
-            ended += 1
+            under_way.end(job)
             if trouble:
                 failed.append(job)
             outcome = trouble or outcome_of(Record.read(record_path(job.results, job.cell)))
-            minutes = (time.monotonic() - begun) / ended * (of - ended) / 60
-            say(f"{ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
+            minutes = (under_way.left() or 0.0) / 60
+            say(f"{under_way.ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
 
     over = Event()
-    alive = Thread(target=_sign_of_life, args=(over, lock, lambda: ended, of), daemon=True)
+    alive = Thread(target=_sign_of_life, args=(over, lock, under_way), daemon=True)
     alive.start()
     try:
         engine(take, done)
@@ -158,13 +159,13 @@ def outcome_of(record: Record) -> str:
     return "no game finished" if record.score is None else f"score {record.score:.3g}"
 
 
-def _sign_of_life(over: Event, lock: Lock, ended: Callable[[], int], of: int) -> None:
+def _sign_of_life(over: Event, lock: Lock, under_way: UnderWay) -> None:
     """A line that moves while runs are made."""
     bar = Bar("runs")
     while not over.wait(1.0):
         with lock:
-            if ended() < of:
-                bar(ended(), of)
+            if under_way.ended < under_way.of and bar.is_due():
+                bar.show(under_way.text())
 
 
 def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
@@ -249,12 +250,14 @@ LOG = "log.txt"
 
 
 def run_command(log: TextIO, *words: str) -> str:
-    """One command of ours in a process of its own that does not outlive this one. Returns what went wrong."""
+    """One command of ours in a process of its own that does not outlive this one. Returns what went wrong. It has one
+    thread for arithmetic, as there may be a process for every core, unless the environment says otherwise (Ray's does).
+    """
     status = subprocess.run(
         [sys.executable, "-m", "megareward.cli", *words],
         stdout=log,
         stderr=subprocess.STDOUT,
-        env=os.environ | {"OMP_NUM_THREADS": "1", PARENT: str(os.getpid())},
+        env={"OMP_NUM_THREADS": "1"} | os.environ | {PARENT: str(os.getpid())},
     ).returncode
     return f"ended with status {status}: {last_line(Path(log.name))} (all of it in {log.name})" if status else ""
 

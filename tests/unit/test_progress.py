@@ -47,6 +47,16 @@ def test_a_terminal_has_one_line_that_renews_itself_and_ends(monkeypatch, at):
     assert text.endswith("\n")
 
 
+def test_a_line_is_no_longer_than_the_terminal_and_covers_the_one_before(monkeypatch, at):
+    screen = Screen(True)
+    monkeypatch.setattr(progress.sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "30")
+    bar = Bar("games")
+    bar.show("x" * 50)
+    bar.show("y")
+    assert screen.getvalue() == "\r" + "x" * 29 + "\r" + "y".ljust(29)
+
+
 def test_elsewhere_a_line_comes_now_and_then(monkeypatch, at):
     text = told(monkeypatch, at, False, [(1.0, 1), (16.0, 2), (20.0, 3), (32.0, 4), (33.0, 8)])
     assert text.splitlines() == [

@@ -317,6 +317,20 @@ def test_what_is_done_is_not_done_again_and_what_failed_is_named(tmp_path, monke
     assert "holds a run of other settings" in said[-1]
 
 
+@pytest.mark.parametrize(("asked", "threads"), [(None, "1"), ("3", "3")])
+def test_a_run_has_one_thread_unless_the_environment_asks_for_more(monkeypatch, tmp_path, asked, threads):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if asked:
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    show = tmp_path / "show"
+    show.write_text("#!/bin/sh\necho $OMP_NUM_THREADS\n")
+    show.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(show))
+    with open(tmp_path / "log", "w+") as log:
+        assert runner.run_command(log, "resume", "somewhere") == ""
+    assert (tmp_path / "log").read_text() == f"{threads}\n"
+
+
 SWEEP = """
 from tests.unit.experiments.test_experiments import runner, tiny
 from pathlib import Path
