@@ -141,8 +141,9 @@ def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> li
             if trouble:
                 failed.append(job)
             outcome = trouble or outcome_of(Record.read(record_path(job.results, job.cell)))
-            minutes = (under_way.left() or 0.0) / 60
-            say(f"{under_way.ended} of {of}  {job.cell.name}: {outcome}  ({minutes:.0f} min left)")
+            left = under_way.left()
+            when = "" if left is None else f"  ({left / 60:.0f} min left)"
+            say(f"{under_way.ended} of {of}  {job.cell.name}: {outcome}{when}")
 
     over = Event()
     alive = Thread(target=_sign_of_life, args=(over, lock, under_way), daemon=True)

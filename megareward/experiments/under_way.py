@@ -33,21 +33,21 @@ class UnderWay:
         self._gained += 1 - first
         self.ended += 1
 
+    @property
+    def _jobs(self) -> "list[Job]":
+        return [job for job, _ in self._taken.values()]
+
     def left(self) -> float | None:
         """Seconds, if the rest goes as what was done by this sweep; None before there is any."""
-        return self._left([(job, first, done_of(job)) for job, first in self._taken.values()])
-
-    def _left(self, now: "list[tuple[Job, float, float]]") -> float | None:
-        gained = self._gained + sum(done - first for _, first, done in now)
-        to_go = self.of - self.ended - sum(done for *_, done in now)
+        now, first = sum(map(done_of, self._jobs)), sum(first for _, first in self._taken.values())
+        gained, to_go = self._gained + now - first, self.of - self.ended - now
         return (time.monotonic() - self._begun) * to_go / gained if gained > 0 else None
 
     def text(self) -> str:
-        now = [(job, first, done_of(job)) for job, first in self._taken.values()]
-        runs = [f"{job.cell.name} {done:.0%}" for job, _, done in now[:NAMED]]
-        if len(now) > NAMED:
-            runs.append(f"and {len(now) - NAMED} more")
-        left = self._left(now)
+        runs = [f"{job.cell.name} {done_of(job):.0%}" for job in self._jobs[:NAMED]]
+        if len(self._jobs) > NAMED:
+            runs.append(f"and {len(self._jobs) - NAMED} more")
+        left = self.left()
         pace = f"{duration(time.monotonic() - self._begun)} so far" if left is None else f"{duration(left)} left"
         return "  ".join([f"{self.ended} of {self.of} runs", *([", ".join(runs)] if runs else []), pace])
 

@@ -71,7 +71,8 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         if not is_run(path):
             if path.is_file() and path.name.endswith(tuple(PACKED)):
-                raise UsageError(f"{path} is packed; unpack it (`tar xf {path}`) and give the folder that comes out.")
+                how = "unzip" if path.suffix == ".zip" else "tar xf"
+                raise UsageError(f"{path} is packed; unpack it (`{how} {path}`) and give the folder that comes out.")
             what = "holds no run (there is no config.json)" if path.is_dir() else "does not exist"
             raise UsageError(f"{path} {what}; give the folder that `megareward train` wrote.")
         return cls(path)

@@ -77,7 +77,8 @@ def test_one_file_unpacks_to_the_same_copy(run, tmp_path, capsys, ending):
     assert "exists already" in capsys.readouterr().err
     assert packed.read_bytes() == before
     assert main(["eval", str(packed), "--episodes", "1"]) == 2
-    assert f"{packed} is packed; unpack it" in capsys.readouterr().err
+    how = "unzip" if ending == ".zip" else "tar xf"
+    assert f"{packed} is packed; unpack it (`{how} {packed}`)" in capsys.readouterr().err
 
 
 def test_a_run_that_cannot_be_packed_leaves_nothing_behind(run, tmp_path, capsys):
