@@ -12,6 +12,7 @@ from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_of
 from megareward.statistics.aggregates import mean_of_games
 from megareward.statistics.bootstrap import interval
+from megareward.statistics.scores import standard_error
 
 AUDITED = {
     "direct_auroc": "direct, AUROC",
@@ -60,12 +61,41 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
     seeds = "one seed, which says nothing about spread"
     if experiment.seeds > 1:
         seeds = f"mean over {experiment.seeds} seeds with 95% bootstrap intervals over the seeds"
+    more = "; ".join(f"{row}: {number}" for row, number in experiment.seeds_of.items() if number != experiment.seeds)
+    more = f" ({more} seeds)" if more else ""
     missing = len(experiment.rows) - len(rows)
     note = (
-        f"{experiment.question} Mean raw score of the last 50 games after {frames_words(experiment)}, {seeds}. "
+        f"{experiment.question} Mean raw score of the last 50 games after {frames_words(experiment)}, {seeds}{more}. "
         "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
-    return "\n".join([*lines, "", note, "", *between_lines(experiment, scores), *experiment.remarks(scores)])
+    games = whole_games_lines(experiment, rows, cells, results)
+    return "\n".join([*lines, "", note, "", *games, *between_lines(experiment, scores), *experiment.remarks(scores)])
+
+
+def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell], results: Path) -> list[str]:
+    """What the agents score in whole games after training, seed by seed, if any of them was made to play such."""
+    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for cell in cells:
+        record = record_of(results, cell)
+        played = [own for own in record.evaluations if not own["greedy"]] if record else []
+        if not played:
+            continue
+        scores, cut = played[-1]["scores"], played[-1]["cut"]
+        error = f" +- {standard_error(scores):.1f}" if len(scores) > 1 else ""
+        found[cell.row, cell.column].append(f"{np.mean(scores):.1f}{error}" + (f" ({cut} cut)" if cut else ""))
+    if not found or not experiment.whole_games:
+        return []
+    columns = list(experiment.columns)
+    return [
+        f"| {experiment.name}, whole games | {' | '.join(columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+        *(f"| {row} | {' | '.join('; '.join(found[row, column]) or '-' for column in columns)} |" for row in rows),
+        "",
+        f"{experiment.whole_games} games after training, each of which counts however long it is: mean and standard "
+        "error over the games, seed by seed. Cut: games that were stopped at the limit of frames, and count with what "
+        "they had.",
+        "",
+    ]
 
 
 def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:

@@ -38,18 +38,29 @@ class UnderWay:
         return [job for job, _ in self._taken.values()]
 
     def left(self) -> float | None:
-        """Seconds, if the rest goes as what was done by this sweep; None before there is any."""
+        """Seconds, if the rest goes as what was done by this sweep. None before there is any, and while the last ones
+        are trained but not ended: how long whole games take is not known."""
         now, first = sum(map(done_of, self._jobs)), sum(first for _, first in self._taken.values())
         gained, to_go = self._gained + now - first, self.of - self.ended - now
-        return (time.monotonic() - self._begun) * to_go / gained if gained > 0 else None
+        if gained <= 0 or (self._taken and to_go < 1e-9):
+            return None
+        return (time.monotonic() - self._begun) * to_go / gained
 
     def text(self) -> str:
-        runs = [f"{job.cell.name} {done_of(job):.0%}" for job in self._jobs[:NAMED]]
+        runs = [f"{job.cell.name} {stage_of(job)}" for job in self._jobs[:NAMED]]
         if len(self._jobs) > NAMED:
             runs.append(f"and {len(self._jobs) - NAMED} more")
         left = self.left()
         pace = f"{duration(time.monotonic() - self._begun)} so far" if left is None else f"{duration(left)} left"
         return "  ".join([f"{self.ended} of {self.of} runs", *([", ".join(runs)] if runs else []), pace])
+
+
+def stage_of(job: "Job") -> str:
+    """What a run is at, in a word or two."""
+    done = done_of(job)
+    if done < 1:
+        return f"{int(100 * done)}%"
+    return "plays whole games" if job.whole_games else "is audited" if job.audit is not None else "100%"
 
 
 def done_of(job: "Job") -> float:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Timer
+from typing import Any
 
 import pytest
 
@@ -491,6 +492,31 @@ def test_the_table_has_means_intervals_and_gaps(tmp_path):
     assert "| mega | 1.50 [1.00, 2.00] | - |" in text
     assert "random" not in text
     assert "Rows not begun yet: 1." in text
+
+
+def test_whole_games_have_a_table_of_their_own_seed_by_seed(tmp_path):
+    rows = {name: MINI.rows[name] for name in ("random", "mega")}
+    experiment = replace(MINI, rows=rows, seeds=1, seeds_of={"mega": 2}, whole_games=3)
+    text = markdown(experiment, experiment.cells(), tmp_path)
+    assert "one seed, which says nothing about spread (mega: 2 seeds)." in text
+    assert "whole games" not in text
+
+    def played(scores: list[float], cut: int, greedy: bool = False) -> dict[str, Any]:
+        return {"frames": 9, "seed": 1, "greedy": greedy, "scores": scores, "cut": cut}
+
+    for cell in experiment.cells():
+        if cell.row != "mega" or cell.column != "mini-pong":
+            continue
+        record = record_of_config(to_dict(cell.config), score=1.0)
+        own = [played([1.0, 2.0, 3.0], 0), played([50.0], 0, greedy=True)] if cell.config.seed else [played([7.0], 1)]
+        replace(record, evaluations=[played([99.0], 0), *own]).write(runner.record_path(tmp_path, cell))
+    found = markdown(experiment, experiment.cells(), tmp_path).splitlines()
+    start = found.index(f"| mini-games, whole games | {' | '.join(experiment.columns)} |")
+    assert found[start + 2] == f"| random |{' - |' * len(experiment.columns)}"
+    assert found[start + 3] == f"| mega | 7.0 (1 cut); 2.0 +- 0.6 |{' - |' * (len(experiment.columns) - 1)}"
+    assert found[start + 5].startswith("3 games after training")
+    other = markdown(replace(experiment, whole_games=0), experiment.cells(), tmp_path)
+    assert "whole games |" not in other
 
 
 def test_the_table_says_how_many_seeds_were_asked_for(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """How far a sweep is."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -52,6 +53,21 @@ def test_a_run_that_was_stopped_counts_from_where_it_was(tmp_path, at):
     sweep.take(jobs[2])
     sweep.end(jobs[2])
     assert sweep.left() == 0
+
+
+def test_what_comes_after_training_is_named_and_has_no_time_left(tmp_path, at):
+    player, audited = replace(job(tmp_path, 0), whole_games=30), replace(job(tmp_path, 1), audit=())
+    sweep = UnderWay(2)
+    sweep.take(player)
+    sweep.take(audited)
+    trained(player, FRAMES)
+    trained(audited, FRAMES - 1)
+    at(10)
+    assert f"{player.cell.name} plays whole games, {audited.cell.name} 99%" in sweep.text()
+    assert sweep.text().endswith("0m00s left")
+    trained(audited, FRAMES)
+    assert f"{audited.cell.name} is audited  0m10s so far" in sweep.text()
+    assert sweep.left() is None
 
 
 def test_many_runs_are_counted_and_not_named(tmp_path, at):
