@@ -101,6 +101,7 @@ ATARI_FORMS = Experiment(
         "record": both(method("mega"), control(latent={"reward": "record"})),
         "information": both(method("mega"), BY_INFORMATION),
         "moved, information": both(WHAT_MOVES, BY_INFORMATION),
+        "mega, untrained maps": both(method("mega"), control(passes=0)),
     },
     columns={name: atari(name) for name in ("breakout", "pong", "up_n_down", "seaquest")},
     frames=10_000_000,
