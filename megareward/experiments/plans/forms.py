@@ -101,6 +101,8 @@ GROWTH = {
     "growth, charged, direct": both(method("mega-direct"), EARLIER),
     "Eq. 11 added up": form("difference", UNHELD_BY_SIGHT),
     "Eq. 11, all pixels alike": both(method("mega"), ALL_ALIKE),
+    "record": form("record"),
+    "record, information": form("record", BY_INFORMATION),
     "moved": WHAT_MOVES,
     "information": both(method("mega"), BY_INFORMATION),
     "moved, information": both(WHAT_MOVES, BY_INFORMATION),
@@ -109,5 +111,6 @@ GROWTH = {
 }
 """Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
 of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
-two; of relations to which every changed pixel adds alike; a reward not for the growth but for the control of what
-moves; both where direct control is not attention but what each cell tells of the action; and both of things."""
+two; of relations to which every changed pixel adds alike; only for growth beyond the most that a cell lately had; a
+reward not for the growth but for the control of what moves; all three where direct control is not attention but what
+each cell tells of the action; and both of things."""
