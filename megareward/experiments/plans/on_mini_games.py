@@ -113,10 +113,10 @@ DEATH = Experiment(
     | {"growth, nothing ends": both(GROWTH["growth, charged"], nothing_ends)}
     | {"growth, direct, nothing ends": both(GROWTH["growth, charged, direct"], nothing_ends)}
     | {
-        f"moved, information, {words}": both(GROWTH["moved, information"], change)
+        f"{name}, {words}": both(GROWTH[name], change)
+        for name in ("record", "moved, information", "things")
         for words, change in REFUTED_BY.items()
-    }
-    | {f"things, {words}": both(GROWTH["things"], change) for words, change in REFUTED_BY.items()},
+    },
     columns={name: game(name) for name in MINI_GAMES},
     frames=150_000,
     seeds=5,
