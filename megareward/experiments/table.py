@@ -61,11 +61,12 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
     seeds = "one seed, which says nothing about spread"
     if experiment.seeds > 1:
         seeds = f"mean over {experiment.seeds} seeds with 95% bootstrap intervals over the seeds"
-    more = "; ".join(f"{row}: {number}" for row, number in experiment.seeds_of.items() if number != experiment.seeds)
-    more = f" ({more} seeds)" if more else ""
+    others = [f"{row}: {number}" for row, number in experiment.seeds_of.items() if number != experiment.seeds]
+    if others:
+        seeds += f" ({'; '.join(others)} seeds)"
     missing = len(experiment.rows) - len(rows)
     note = (
-        f"{experiment.question} Mean raw score of the last 50 games after {frames_words(experiment)}, {seeds}{more}. "
+        f"{experiment.question} Mean raw score of the last 50 games after {frames_words(experiment)}, {seeds}. "
         "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
     games = whole_games_lines(experiment, rows, cells, results)
@@ -75,7 +76,7 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
 def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell], results: Path) -> list[str]:
     """What the agents score in whole games after training, seed by seed, if any of them was made to play such."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for cell in cells:
+    for cell in cells if experiment.whole_games else []:
         record = record_of(results, cell)
         played = [own for own in record.evaluations if not own["greedy"]] if record else []
         if not played:
@@ -83,7 +84,7 @@ def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell]
         scores, cut = played[-1]["scores"], played[-1]["cut"]
         error = f" +- {standard_error(scores):.1f}" if len(scores) > 1 else ""
         found[cell.row, cell.column].append(f"{np.mean(scores):.1f}{error}" + (f" ({cut} cut)" if cut else ""))
-    if not found or not experiment.whole_games:
+    if not found:
         return []
     columns = list(experiment.columns)
     return [

@@ -8,13 +8,13 @@ from megareward.control import config as control_config
 from megareward.envs.mini import MINI_GAMES
 from megareward.experiments.plans.changes import both, control, game, method, nothing_ends
 from megareward.experiments.plans.experiment import Experiment
-from megareward.experiments.plans.forms import AS_PRINTED, form
+from megareward.experiments.plans.forms import AS_PRINTED, UNTRAINED, form
 from megareward.statistics.aggregates import mean_of_games
 
 WHOSE_MAPS = {
     "true maps": control(oracle={"lags": 256}),
     "learnt maps": both(),
-    "untrained maps": control(passes=0),
+    "untrained maps": UNTRAINED,
 }
 """Who says what is controlled: branches of the game, the default's models, or models that have learnt nothing. Branches
 are followed until Eq. 9 counts their action 0.08; after 32 steps, which is less than a ball of mini-pong takes to

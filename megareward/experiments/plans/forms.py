@@ -55,6 +55,8 @@ POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
 UNHELD = control(latent={"hold": False, "clip": False})
 """Eq. 10 itself, but for what exceeds chance."""
 FORGETS = control(latent={"background": 0.5})
+UNTRAINED = control(passes=0)
+"""Maps of models that never learn."""
 FLASH_PAYS = control(latent={"flash": 1.0})
 """A step that changes most of the screen counts like any other."""
 

@@ -6,7 +6,6 @@ from megareward.experiments.plans.changes import (
     RANDOM_FRAMES,
     atari,
     both,
-    control,
     long_atari,
     method,
     random_play,
@@ -19,6 +18,7 @@ from megareward.experiments.plans.forms import (
     FIRST_SEVEN,
     FLASH_PAYS,
     GROWTH,
+    UNTRAINED,
     WHAT_MOVES,
     as_in_its_source,
 )
@@ -98,10 +98,8 @@ ATARI_FORMS = Experiment(
     rows={
         "mega": method("mega"),
         "moved": WHAT_MOVES,
-        "record": both(method("mega"), control(latent={"reward": "record"})),
-        "information": both(method("mega"), BY_INFORMATION),
-        "moved, information": both(WHAT_MOVES, BY_INFORMATION),
-        "mega, untrained maps": both(method("mega"), control(passes=0)),
+        **{name: GROWTH[name] for name in ("record", "information", "moved, information")},
+        "mega, untrained maps": both(method("mega"), UNTRAINED),
     },
     columns={name: atari(name) for name in ("breakout", "pong", "up_n_down", "seaquest")},
     frames=10_000_000,

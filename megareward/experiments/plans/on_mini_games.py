@@ -20,6 +20,7 @@ from megareward.experiments.plans.forms import (
     POSITIVE,
     UNHELD,
     UNHELD_BY_SIGHT,
+    UNTRAINED,
     WHAT_MOVES,
     as_in_its_source,
     charged,
@@ -96,7 +97,6 @@ FLASH = Experiment(
     frames=150_000,
 )
 
-UNTRAINED = control(passes=0)
 REFUTED_BY = {
     "untrained": UNTRAINED,
     "nothing passed on": control(latent={"relation": "itself"}),
