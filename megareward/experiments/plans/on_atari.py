@@ -60,11 +60,14 @@ ATARI = Experiment(
 PLAY = Experiment(
     name="play",
     question="How well does each reward play the paper's 18 games after an eighth of its frames?",
-    rows={"random": random_play} | {name: method(name) for name in ("alive", "mega", "rnd", "extrinsic")},
+    rows={"random": random_play}
+    | {name: method(name) for name in ("alive", "mega", "rnd", "extrinsic")}
+    | {name: method(name) for name in ("curiosity", "dir", "count", "emp", "sto", "div", "mega-direct", "mega-count")},
     columns={name: atari(name) for name in PAPER_GAMES},
     frames=10_000_000,
     frames_of={"random": RANDOM_FRAMES},
     seeds=1,
+    is_long=True,
     whole_games=30,
 )
 
