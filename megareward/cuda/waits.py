@@ -1,5 +1,5 @@
-"""How the host waits for the GPU: spinning, which is CUDA's default and answers at once, or asleep, which leaves the core
-to others. Runs that share a machine's cores with each other's emulators had better sleep."""
+"""How the host waits for the GPU: spinning, which is CUDA's default and answers at once, or asleep, which leaves the
+core to others. Runs that share a machine's cores with each other's emulators had better sleep."""
 
 import ctypes
 import os
@@ -12,8 +12,8 @@ BLOCKING_SYNC = 4
 
 
 def wait_as_asked() -> None:
-    """Sleep while waiting for the GPU, if the environment asks for it. Comes before anything else uses the GPU; where the
-    driver refuses, the host spins as usual."""
+    """Sleep while waiting for the GPU, if the environment asks for it. Comes before anything else uses the GPU; where
+    the driver refuses, the host spins as usual."""
     if os.environ.get(VARIABLE) != ASLEEP[VARIABLE]:
         return
     driver, device = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
