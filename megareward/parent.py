@@ -12,6 +12,10 @@ EVERY = 0.5
 """Seconds between two looks."""
 
 
+STOPPING = threading.Event()
+"""Set while this process is stopping because of a signal. A second one would be an order to stop at once."""
+
+
 def end_with(parent: int) -> None:
     """Ask this process to stop, as by SIGTERM, as soon as it is no longer a child of `parent`."""
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
@@ -20,4 +24,5 @@ def end_with(parent: int) -> None:
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(EVERY)
-    os.kill(os.getpid(), signal.SIGTERM)
+    if not STOPPING.is_set():  # whoever ended the sweep may have told everybody
+        os.kill(os.getpid(), signal.SIGTERM)

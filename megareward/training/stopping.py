@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from megareward.errors import StoppedError
+from megareward.parent import STOPPING
 
 PATIENCE = 5.0
 """Seconds that a rollout has to end after a signal; then it is dropped, if the ones before are saved."""
@@ -34,6 +35,7 @@ class Stop:
 
     def note(self, number: int, _frame: Any) -> None:
         """The first signal is a request, the second one is an order."""
+        STOPPING.set()
         self.numbers.append(number)
         if len(self.numbers) > 1:
             raise self.interruption
@@ -69,6 +71,7 @@ def stop_signals(announce: Callable[[str], None] = lambda text: None) -> Iterato
     try:
         yield stop
     finally:
+        STOPPING.clear()
         if stop.numbers:
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
