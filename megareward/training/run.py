@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from megareward.cuda.determinism import deterministic
-from megareward.cuda.waits import wait_as_asked
 from megareward.envs.interface import BatchedEnv
 from megareward.errors import UsageError, warn
 from megareward.runs.checkpoint import newest_state
@@ -28,8 +27,6 @@ def pick_device(name: str) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda was asked for, but torch sees no GPU; use --device cpu or auto.")
-    if name == "cuda":
-        wait_as_asked()
     return torch.device(name)
 
 
