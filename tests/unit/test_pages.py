@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from megareward.analysis.published import published
 from megareward.bench.table import markdown as speeds
 from megareward.bench.table import running_times
 from megareward.cli import COMMANDS, main
 from megareward.experiments.plans import EXPERIMENTS
+from megareward.experiments.runner import record_of
 from megareward.experiments.table import markdown, scores_of
 from megareward.statistics.aggregates import mean_of_games
+from megareward.statistics.scores import standard_error
 
 ROOT = Path(__file__).parents[2]
 RECORDS = ROOT / "results" / "experiments"
@@ -348,3 +351,27 @@ def test_the_readmes_scores_are_the_recorded_ones():
         known = [atari.get((row, game)) for game in GAMES.values()]
         digits = [1 if game == "Pong" else 0 for game in GAMES]
         assert of_atari == [f"{np.mean(s):,.{d}f}" if s else "-" for s, d in zip(known, digits, strict=True)]
+
+
+def beside_the_paper() -> list[str]:
+    """Every reward that has played any of four Atari games: end of training, whole games, the paper's after 80M."""
+    experiment, results = EXPERIMENTS["play"], RECORDS / "play"
+
+    def shown(row: str, game: str) -> str:
+        [cell] = experiment.cells_of(row, game)
+        record = record_of(results, cell)
+        played = [own["scores"] for own in record.evaluations if not own["greedy"]][-1:] if record else []
+        whole = [f"{np.mean(scores):,.1f} +- {standard_error(scores):,.1f}" for scores in played] or ["-"]
+        column = published().get(row if row == "random" else f"paper/{row}")
+        paper = f"{column.scores[game]:,.1f}" if column else "-"
+        return " / ".join([f"{record.score:,.1f}" if record else "-", *whole, paper])
+
+    def begun(row: str) -> bool:
+        return any(record_of(results, experiment.cells_of(row, game)[0]) for game in GAMES.values())
+
+    rows = [f"| {row} | {' | '.join(shown(row, g) for g in GAMES.values())} |" for row in experiment.rows if begun(row)]
+    return [f"| 10M frames / whole games / paper, 80M | {' | '.join(GAMES)} |", "|---" * (len(GAMES) + 1) + "|", *rows]
+
+
+def test_the_page_has_every_reward_on_four_games_beside_the_paper():
+    assert beside_the_paper() in tables("docs/results.md")
