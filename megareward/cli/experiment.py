@@ -29,8 +29,8 @@ class ExperimentArgs:
     device: Device = "cpu"
     """Where runs that are still to be made train; the records say which it was."""
     only: str = ""
-    """Only runs whose names contain these words, separated by commas: mega,mini-pong. not:WORD stands for a word that
-    they do not contain."""
+    """Only runs whose names contain these words, separated by commas: mega,mini-pong. One of several is enough where
+    they are separated by slashes: rnd/alive,pong/seaquest. not:WORD stands for a word that they do not contain."""
     table: bool = False
     """Make no run, only the table of what is recorded."""
     runs: Path = Path("runs") / "experiments"

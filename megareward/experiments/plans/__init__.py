@@ -88,6 +88,7 @@ def find_experiment(name: str) -> Experiment:
 
 
 def matching(cells: list[Cell], words: str) -> Iterator[Cell]:
-    """The cells whose names contain every one of the comma-separated words, and none of those after `not:`."""
-    asked = [(word.removeprefix("not:"), not word.startswith("not:")) for word in words.split(",") if word]
-    return (cell for cell in cells if all((word in cell.name) is wanted for word, wanted in asked))
+    """The cells whose names contain every one of the comma-separated words, and none of those after `not:`. One of
+    several is enough where they are separated by slashes: rnd/alive,pong/seaquest."""
+    asked = [(word.removeprefix("not:").split("/"), not word.startswith("not:")) for word in words.split(",") if word]
+    return (cell for cell in cells if all(any(one in cell.name for one in some) is wanted for some, wanted in asked))

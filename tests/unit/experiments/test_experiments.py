@@ -292,6 +292,8 @@ def test_words_choose_runs():
     names = {cell.name for cell in matching(MINI.cells(), "rnd-on,pong,s1")}
     assert names == {"rnd-on-mini-pong-s1", "rnd-on-mini-pong-tv-s1"}
     assert {cell.name for cell in matching(MINI.cells(), "rnd-on,not:tv,pong,s1")} == {"rnd-on-mini-pong-s1"}
+    some = {cell.name for cell in matching(MINI.cells(), "rnd-on/count,pong,not:tv/s0/s1")}
+    assert some == {"rnd-on-mini-pong-s2", "count-on-mini-pong-s2"}
 
 
 def tiny(row: str, method: str, seed: int, frames: int = 600) -> Cell:

@@ -1,6 +1,5 @@
 """A run stops with its sweep; told by both, it stops once, and saves."""
 
-import os
 import signal
 import time
 
@@ -28,7 +27,7 @@ def test_a_run_stops_when_its_sweep_is_gone():
 def test_a_run_that_is_stopping_is_not_hurried_by_the_end_of_its_sweep():
     """As when a job is cancelled, and every process of it is told."""
     with stop_signals() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         parent.end_with(NOBODY)
         let_it_look()
         assert stop.names == ["SIGTERM"]
@@ -37,7 +36,6 @@ def test_a_run_that_is_stopping_is_not_hurried_by_the_end_of_its_sweep():
 
 def test_a_second_signal_from_outside_is_an_order():
     with stop_signals():
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
         with pytest.raises(StoppedError):
-            os.kill(os.getpid(), signal.SIGTERM)
-            let_it_look()
+            signal.raise_signal(signal.SIGTERM)
