@@ -375,3 +375,30 @@ def beside_the_paper() -> list[str]:
 
 def test_the_page_has_every_reward_on_four_games_beside_the_paper():
     assert beside_the_paper() in tables("docs/results.md")
+
+
+def learning_to_drive() -> list[str]:
+    """UpNDown as training goes on: mean of the last 50 games at some ages, seed by seed."""
+    rows = {
+        "mega": ("death-atari/mega", (0, 1)),
+        "mega, untrained maps": ("atari-forms/mega-untrained-maps", (0,)),
+        "alive": ("death-atari/alive", (0, 1)),
+        "rnd": ("death-atari/rnd", (0,)),
+        "count": ("play/count", (0,)),
+        "released": ("presets/released", (0,)),
+    }
+    ages = (4, 6, 8, 10)
+
+    def at(path: str, seed: int, age: int) -> str:
+        curve = json.loads((RECORDS / f"{path}-on-up_n_down-s{seed}.json").read_text())["curve"]
+        return f"{min(curve, key=lambda point: abs(point[0] - age * 1e6))[1]:,.0f}"
+
+    lines = [
+        f"| {name} | {' | '.join('; '.join(at(path, seed, age) for seed in seeds) for age in ages)} |"
+        for name, (path, seeds) in rows.items()
+    ]
+    return [f"| UpNDown after | {' | '.join(f'{age}M' for age in ages)} |", "|---" * (len(ages) + 1) + "|", *lines]
+
+
+def test_the_page_shows_how_upndown_is_learnt():
+    assert learning_to_drive() in tables("docs/results.md")
