@@ -11,7 +11,7 @@ from megareward.experiments.plans import EXPERIMENTS, Device, find_experiment, m
 
 RESULTS = Path("results") / "experiments"
 MANY = 10
-"""Runs that are not begun unasked."""
+"""More runs than this need --yes if nothing is recorded in the current folder."""
 
 
 @dataclass(frozen=True)
@@ -19,29 +19,31 @@ class ExperimentArgs:
     """Make every run of an experiment that is not recorded yet, record it, and write the table."""
 
     name: tyro.conf.Positional[str] = ""
-    """Which one; without a name they are listed."""
+    """Name of an experiment, or several with commas, whose runs form one queue; without a name, all are listed."""
     seeds: int | None = None
-    """[default: the experiment's]"""
+    """Seeds of each cell of the table. [default: the experiment's]"""
     frames: Count | None = None
-    """[default: the experiment's]"""
+    """Frames of each run. [default: the experiment's]"""
     jobs: int = 0
-    """Runs at a time, each a process of its own; 0 is one per core."""
+    """Runs at a time, each in a process of its own; 0: one per core."""
     device: Device = "cpu"
-    """Where runs that are still to be made train; the records say which it was."""
+    """Device for runs that are not recorded yet; each record says which device was used."""
     only: str = ""
-    """Only runs whose names contain these words, separated by commas: mega,mini-pong. One of several is enough where
-    they are separated by slashes: rnd/alive,pong/seaquest. not:WORD stands for a word that they do not contain."""
+    """Only runs whose names contain all of these words, separated by commas: mega,mini-pong. Slashes separate
+    alternatives: rnd/alive,pong/seaquest. not:WORD leaves out runs whose names contain the word."""
+    minutes: float | None = None
+    """Stop after so long: runs that train save themselves, and no more are begun. The same command goes on."""
     table: bool = False
-    """Make no run, only the table of what is recorded."""
+    """Train nothing; only write the table of what is recorded."""
     runs: Path = Path("runs") / "experiments"
-    """Where the runs live while they are made."""
+    """Folder that holds the folders of the runs."""
     results: Path = RESULTS
-    """Where records and tables are kept."""
+    """Folder for records and tables."""
     cache: Path | None = None
-    """Folder of the truth of games, where runs are audited: of each game it is found once, for all runs. Sets made by
-    `megareward truth` are used, too. [default: audit-truth beside the runs]"""
+    """If runs are audited: folder of the games' truth, which is found once per game for all runs. Sets made by
+    `megareward truth` are used too. [default: audit-truth beside the runs]"""
     yes: bool = False
-    """Start many runs also where none is recorded yet."""
+    """Start more than 10 runs even if nothing is recorded in the current folder."""
 
 
 def command(words: list[str]) -> int:
@@ -56,8 +58,10 @@ def command(words: list[str]) -> int:
             raise UsageError(f"--{option} is {value}; it must be at least 1.")
     if args.jobs < 0:
         raise UsageError(f"--jobs is {args.jobs}; use 0 (one per core) or more.")
-    experiment = find_experiment(args.name)
-    runs = len(list(matching(experiment.cells(args.frames, args.seeds, args.device), args.only)))
+    if args.minutes is not None and not args.minutes > 0:
+        raise UsageError(f"--minutes is {args.minutes:g}; it must be above 0.")
+    experiments = [find_experiment(name) for name in dict.fromkeys(args.name.split(","))]
+    runs = sum(len(list(matching(e.cells(args.frames, args.seeds, args.device), args.only))) for e in experiments)
     if runs > MANY and args.results == RESULTS and not (RESULTS.is_dir() or args.yes or args.table):
         raise UsageError(
             f"{args.name} is {runs} runs, and {RESULTS}, where finished ones are recorded, is not in this folder. "
@@ -66,20 +70,22 @@ def command(words: list[str]) -> int:
         )
     load_torch()
 
-    from megareward.experiments.make import make_experiment
+    from megareward.experiments.make import make_experiments
 
-    failed = make_experiment(
-        experiment,
+    left = make_experiments(
+        experiments,
         seeds=args.seeds,
         frames=args.frames,
         device=args.device,
         only=args.only,
         jobs=args.jobs,
+        minutes=args.minutes,
         table_only=args.table,
         runs=args.runs,
         results=args.results,
         cache=args.cache,
     )
-    if failed:
-        raise RunError(f"{len(failed)} runs failed, the first is {failed[0].name}; start the command again to retry.")
+    if left:
+        what = "failed" if args.minutes is None else "failed or were stopped"
+        raise RunError(f"{len(left)} runs {what}, the first is {left[0].name}; start the command again to go on.")
     return 0

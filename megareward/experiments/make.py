@@ -1,65 +1,100 @@
-"""Make an experiment: its runs, their audits where it asks for them, and its table."""
+"""Make experiments: their runs, their audits where they ask for them, and their tables."""
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from megareward.errors import UsageError
 from megareward.experiments.plans import Cell, Device, Experiment, matching
-from megareward.experiments.recorded_elsewhere import adopt
-from megareward.experiments.runner import Job, is_done, run_all
+from megareward.experiments.recorded_elsewhere import adopt_all, each_once
+from megareward.experiments.runner import Job, is_done, run_jobs
 from megareward.experiments.table import markdown
 from megareward.runs.durable import save_file
 
 
-def make_experiment(
-    experiment: Experiment,
+@dataclass(frozen=True)
+class Plan:
+    """One experiment and which of its runs are to be made where."""
+
+    experiment: Experiment
+    cells: list[Cell]
+    """All of its table."""
+    chosen: list[Cell]
+    runs: Path
+    results: Path
+    cache: Path | None
+
+    def jobs(self) -> list[Job]:
+        audit = () if self.experiment.is_audit else None
+        asked: dict[str, Any] = {"whole_games": self.experiment.whole_games, "audit": audit, "truth": self.cache}
+        return [Job(cell, self.runs, self.results, **asked) for cell in self.chosen]
+
+    def audit(self) -> None:
+        """What was recorded without an audit, by runs that are still there."""
+        from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
+
+        for cell in audit_all(self.chosen, self.runs, self.results, cache=self.cache):
+            print(f"{cell.name} is recorded without an audit, and its run is not in {self.runs}; remove the record.")
+
+    def tabulate(self) -> None:
+        text = markdown(self.experiment, self.cells, self.results)
+        print(f"\n{text}\n")
+        path, recorded = self.results / "table.md", sum(is_done(self.results, cell) for cell in self.cells)
+        save_file(path, text.encode())
+        print(f"Wrote {path} ({recorded} of {len(self.cells)} runs).")
+
+
+def make_experiments(
+    experiments: Sequence[Experiment],
     *,
     seeds: int | None = None,
     frames: int | None = None,
     device: Device = "cpu",
     only: str = "",
     jobs: int = 0,
+    minutes: float | None = None,
     table_only: bool = False,
     runs: Path,
     results: Path,
     cache: Path | None = None,
 ) -> list[Cell]:
-    """Make every run that neither this nor another experiment has recorded, record it, write the table and print it.
-    Returns the runs that failed.
+    """Make every run that neither these nor other experiments have recorded, record it, write the tables and print
+    them. Returns the runs that failed or were stopped.
 
     seeds, frames: in place of the experiment's own, if not None.
     device: where runs that are still to be made train.
-    only: words separated by commas; runs are made only if their names contain all of them, but none after `not:`.
+    only: see `plans.matching`.
     jobs: runs at a time, each a process of its own; 0 is one per core.
-    table_only: make no run, only the table of what is recorded.
+    minutes: after so long runs that train save themselves and stop, and no more are begun.
+    table_only: make no run, only the tables of what is recorded.
     runs, results: folders in which each experiment has one of its own, for runs and for records and tables.
     cache: folder of the truth that audits find once for each game. If None, `audit-truth` beside the runs.
     """
-    cells = experiment.cells(frames, seeds, device)
-    chosen = list(matching(cells, only))
-    if not chosen:
-        raise UsageError(f"--only {only} matches no run of {experiment.name}; one is called {cells[0].name}.")
-    runs, results = runs / experiment.name, results / experiment.name
-    results.mkdir(parents=True, exist_ok=True)
-    failed = []
+    plans = []
+    for experiment in experiments:
+        cells = experiment.cells(frames, seeds, device)
+        shown = replace(experiment, seeds=seeds or experiment.seeds)
+        if frames:
+            shown = replace(shown, frames=frames, frames_of={})
+        folders = runs / experiment.name, results / experiment.name
+        plans.append(Plan(shown, cells, list(matching(cells, only)), *folders, cache))
+    if not any(plan.chosen for plan in plans):
+        names = " or ".join(experiment.name for experiment in experiments)
+        raise UsageError(f"--only {only} matches no run of {names}; one is called {plans[0].cells[0].name}.")
+    for plan in plans:
+        plan.results.mkdir(parents=True, exist_ok=True)
+    failed: list[Job] = []
     if not table_only:
-        audit = () if experiment.is_audit else None
-        asked: dict[str, Any] = {"whole_games": experiment.whole_games, "audit": audit, "truth": cache}
-        for cell in chosen:
-            if not is_done(results, cell) and (source := adopt(Job(cell, runs, results, **asked))):
-                print(f"{cell.name} is recorded already; copied from {source}.")
-        failed = run_all(chosen, runs, results, jobs or os.cpu_count() or 1, **asked)
-        if experiment.is_audit:
-            from megareward.experiments.audits import audit_all  # needs torch; the runs are processes of their own
-
-            for cell in audit_all(chosen, runs, results, cache=cache):
-                print(f"{cell.name} is recorded without an audit, and its run is not in {runs}; remove the record.")
-    if frames:
-        experiment = replace(experiment, frames=frames, frames_of={})
-    text = markdown(replace(experiment, seeds=seeds or experiment.seeds), cells, results)
-    print(f"\n{text}\n")
-    save_file(results / "table.md", text.encode())
-    print(f"Wrote {results / 'table.md'} ({sum(is_done(results, c) for c in cells)} of {len(cells)} runs).")
-    return failed
+        wanted = [job for plan in plans for job in plan.jobs()]
+        adopt_all(wanted)
+        to_make = wanted if len(plans) == 1 else each_once(wanted)
+        failed = run_jobs(to_make, jobs or os.cpu_count() or 1, minutes=minutes)
+        adopt_all(wanted)
+        for plan in plans:
+            if plan.experiment.is_audit:
+                plan.audit()
+    for plan in plans:
+        plan.tabulate()
+    return [job.cell for job in failed]

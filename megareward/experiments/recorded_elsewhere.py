@@ -1,5 +1,5 @@
-"""Experiments overlap: mega-reward by default on Breakout is a row of several tables. Such a run is made once, and the
-other tables get copies of its record."""
+"""Experiments overlap: default mega-reward on Breakout, for example, is in several tables. Such a run is made once, and
+the other tables get copies of its record."""
 
 import json
 from functools import cache
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from megareward.experiments.plans import EXPERIMENTS, Cell
-from megareward.experiments.runner import Job, record_of, record_path
+from megareward.experiments.runner import Job, is_done, record_of, record_path
 from megareward.runs.durable import replace_synced
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, bearing, to_dict
 
 
 def adopt(job: Job) -> Path | None:
-    """Copy the record of this very run from another experiment, if that one counts it for a cell of the same settings
-    and it has all that is asked here. Returns the file it came from."""
-    if job.cell.before is not None or job.picture is not None:  # it is not all in the record
+    """Copy the record of this run from another experiment that has a cell with the same settings, if the record has all
+    that this job asks for. Returns the file it came from, or None."""
+    if job.cell.before is not None or job.picture is not None:  # these are not part of a record
         return None
     wanted = _numbers(job.cell.config)
-    for name in reversed(EXPERIMENTS):  # those whose records are younger, by and large
+    for name in reversed(EXPERIMENTS):  # later experiments mostly have newer records
         for cell in _cells_at(name, job.cell.column, job.cell.config.seed):
             folder = job.results.parent / name
             path = record_path(folder, cell)
@@ -33,6 +33,31 @@ def adopt(job: Job) -> Path | None:
     return None
 
 
+def each_once(jobs: list[Job]) -> list[Job]:
+    """Without those that an earlier one makes as well: its record will do for both."""
+    kept: list[Job] = []
+    for job in jobs:
+        if not any(_makes(other, job) for other in kept):
+            kept.append(job)
+    return kept
+
+
+def _makes(one: Job, other: Job) -> bool:
+    same_settings = _numbers(one.cell.config) == _numbers(other.cell.config)
+    return same_settings and (one.whole_games, one.audit, one.picture) == (
+        other.whole_games,
+        other.audit,
+        other.picture,
+    )
+
+
+def adopt_all(jobs: list[Job]) -> None:
+    """Copy what other experiments have recorded of these runs."""
+    for job in jobs:
+        if not is_done(job.results, job.cell) and (source := adopt(job)):
+            print(f"{job.cell.name} is recorded already; copied from {source}.")
+
+
 @cache
 def _cells_at(name: str, column: str, seed: int) -> list[Cell]:
     """The runs of all rows of an experiment in this column."""
@@ -44,7 +69,7 @@ def _cells_at(name: str, column: str, seed: int) -> list[Cell]:
 
 @cache
 def _numbers(config: TrainConfig) -> dict[str, Any]:
-    """What bears on the numbers, as JSON has it."""
+    """The settings that affect the numbers, as JSON stores them."""
     known: dict[str, Any] = bearing(json.loads(json.dumps(to_dict(config))))
     return known
 

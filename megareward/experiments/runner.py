@@ -1,6 +1,6 @@
-"""Make runs and record them, several at a time, each in a process of its own. What is done is never done again.
+"""Make runs and record them, several at a time, each in a process of its own. Recorded runs are never repeated.
 
-What to run, what is done and what a record is are said here; an engine only places the work.
+This module defines what to run, what is done and what a record is; an engine only decides where the work runs.
 """
 
 import fcntl
@@ -8,7 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,8 +42,8 @@ def is_done(results: Path, cell: Cell) -> bool:
 
 
 def record_of(results: Path, cell: Cell) -> Record | None:
-    """The record of this very run, if it is there: finished, and of the same settings as far as it knows them. (A field
-    that is younger than the record is not in it.)"""
+    """The record of this run, if there is one that is finished and has the same settings, as far as it has them.
+    (Settings that are newer than the record are not in it.)"""
     path = record_path(results, cell)
     if not path.exists():
         return None
@@ -51,13 +52,13 @@ def record_of(results: Path, cell: Cell) -> Record | None:
 
 
 def is_of(config: dict[str, Any], cell: Cell) -> bool:
-    """Whether these are the settings of this cell, as far as they bear on what is learnt."""
+    """Whether these are the settings of this cell, as far as they affect what is learnt."""
     config, wanted = (bearing(json.loads(json.dumps(c))) for c in (config, to_dict(cell.config)))  # JSON: lists only
     return agrees(config, wanted)
 
 
 def agrees(recorded: Any, wanted: Any) -> bool:
-    """Whether every field that was recorded has the value that is wanted."""
+    """Whether every recorded field has the wanted value."""
     if isinstance(recorded, dict) and isinstance(wanted, dict):
         return all(name in wanted and agrees(value, wanted[name]) for name, value in recorded.items())
     return bool(recorded == wanted)
@@ -65,11 +66,11 @@ def agrees(recorded: Any, wanted: Any) -> bool:
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made: its cell, where it and its record belong, and what is asked of it after training."""
+    """One run to be made: its cell, the folders for it and its record, and what to do after training."""
 
     cell: Cell
     runs: Path
-    """Folder of the run's folder."""
+    """Folder that holds the run's folder."""
     results: Path
     """Folder of its record."""
     whole_games: int = 0
@@ -80,11 +81,11 @@ class Job:
     picture: tuple[str, ...] | None = None
     """Options of `megareward figure case-study`, whose picture is kept beside the record; None: none is drawn."""
     minutes: float | None = None
-    """Of training, after which it stops, to be continued later."""
+    """Minutes of training after which it stops, to be continued later; None: no limit."""
 
     @property
     def name(self) -> str:
-        """Of the experiment and the run."""
+        """Names of the experiment and the run."""
         return f"{self.results.name}/{self.cell.name}"
 
     @property
@@ -92,7 +93,7 @@ class Job:
         return self.runs / self.cell.name
 
     def absolute(self) -> "Job":
-        """The same for a process that works elsewhere."""
+        """The same job with absolute paths, for a process in another working directory."""
         truth = self.truth and self.truth.absolute()
         return replace(self, runs=self.runs.absolute(), results=self.results.absolute(), truth=truth)
 
@@ -105,27 +106,44 @@ class Job:
         return record is not None and self.is_whole(record, record_path(self.results, self.cell))
 
     def is_whole(self, record: Record, path: Path) -> bool:
-        """Whether a record of this run, at this path, has all that is asked of it."""
+        """Whether a record of this run, at this path, has all that the job asks for."""
         has_picture = path.with_suffix(".png").exists()
         return (self.audit is None or record.audit is not None) and (self.picture is None or has_picture)
 
 
 def run_all(cells: list[Cell], runs: Path, results: Path, jobs: int, say: Say = print, **asked: Any) -> list[Cell]:
-    """Returns the cells whose runs failed. Interrupted, it can be started again and goes on where it was. `asked`: what
-    else is to be done with each run, see `Job`."""
-    left = [Job(cell, runs, results, **asked) for cell in cells if not is_done(results, cell)]
-    say(f"{len(cells) - len(left)} of {len(cells)} runs are done; {len(left)} to go, {jobs} at a time.")
-    return [job.cell for job in do_all(left, len(left), partial(on_this_machine, at_a_time=jobs), say)]
+    """Make all runs that are not recorded. Returns the cells whose runs failed. If interrupted, call it again to
+    continue. `asked`: further fields of each `Job`."""
+    return [job.cell for job in run_jobs([Job(cell, runs, results, **asked) for cell in cells], jobs, say)]
+
+
+def run_jobs(jobs: list[Job], at_a_time: int, say: Say = print, minutes: float | None = None) -> list[Job]:
+    """The same for jobs of any experiments. After so many minutes those under way save themselves and stop, and no more
+    are begun."""
+    left = [job for job in jobs if not is_done(job.results, job.cell)]
+    say(f"{len(jobs) - len(left)} of {len(jobs)} runs are done; {len(left)} to go, {at_a_time} at a time.")
+    in_time = left if minutes is None else while_there_is_time(left, minutes)
+    return do_all(in_time, len(left), partial(on_this_machine, at_a_time=at_a_time), say)
+
+
+def while_there_is_time(jobs: Iterable[Job], minutes: float) -> Iterator[Job]:
+    """Jobs that each train for the rest of the time, when they are taken, and no longer."""
+    end = time.monotonic() + 60 * minutes
+    for job in jobs:
+        left = (end - time.monotonic()) / 60
+        if left <= 0:
+            return
+        yield replace(job, minutes=left)
 
 
 Take = Callable[[], Job | None]
 Done = Callable[[Job, str], None]
 Engine = Callable[[Take, Done], None]
-"""Places work: does what `take` hands out until that is None, and reports each with what went wrong, or ''."""
+"""Runs each job that `take` returns, until that is None, and calls `done` with it and an error message, or ''."""
 
 
 def do_all(jobs: Iterable[Job], of: int, engine: Engine, say: Say = print) -> list[Job]:
-    """Returns the jobs that failed. `jobs` may come from a queue that others take from too; at most `of` will come."""
+    """Do all jobs, at most `of`; returns those that failed. `jobs` may be a queue shared with other processes."""
     queue, lock, under_way = iter(jobs), Lock(), UnderWay(of)
     failed: list[Job] = []
 
@@ -161,7 +179,7 @@ def outcome_of(record: Record) -> str:
 
 
 def _sign_of_life(over: Event, lock: Lock, under_way: UnderWay) -> None:
-    """A line that moves while runs are made."""
+    """Show a progress line while runs are made."""
     bar = Bar("runs")
     while not over.wait(1.0):
         with lock:
@@ -170,7 +188,7 @@ def _sign_of_life(over: Event, lock: Lock, under_way: UnderWay) -> None:
 
 
 def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
-    """The engine `local`: so many processes at a time. Upon Ctrl-C those that run save themselves and no more start."""
+    """The engine `local`: so many processes at a time. After Ctrl-C, running ones save themselves and no more start."""
     over = Event()
 
     def work() -> None:
@@ -187,9 +205,9 @@ def on_this_machine(take: Take, done: Done, at_a_time: int) -> None:
 
 
 def do_job(job: Job, stop: Event | None = None) -> str:
-    """Train one run to its end, after the one that it starts from, do what else is asked of it, and record it. Where
-    another process is at it, this one waits, until `stop`, and makes only what is left. Returns what went wrong, or
-    ''."""
+    """Train one run to its end, after the run that it starts from; do what else the job asks for, and record it. If
+    another process works on this run, wait for it, or until `stop`, and then do only what is left. Returns an error
+    message, or ''."""
     try:
         return "" if job.is_done() else _trouble_with(job, stop or Event())
     except (UsageError, RunError) as why:
@@ -227,7 +245,7 @@ def _make(job: Job, log: TextIO) -> str:
         return trouble
     if (frames := RunLogs.read(path).frames) < cell.config.frames:
         length = f"{count(frames)} of {count(cell.config.frames)} frames"
-        return f"{STOPPED} {job.minutes or 0:g} minutes at {length}; start again to go on"
+        return f"{STOPPED} {job.minutes or 0:.3g} minutes at {length}; start again to go on"
     if job.whole_games and not has_played(path, cell, job.whole_games):
         trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *device)
     if not trouble and job.audit is not None:
@@ -251,8 +269,8 @@ LOG = "log.txt"
 
 
 def run_command(log: TextIO, *words: str) -> str:
-    """One command of ours in a process of its own that does not outlive this one. Returns what went wrong. It has one
-    thread for arithmetic, as there may be a process for every core, unless the environment says otherwise (Ray's does).
+    """Run a `megareward` command in a process that ends with this one. Returns an error message, or ''. It computes
+    with one thread, as there may be a process for every core, unless the environment sets OMP_NUM_THREADS (Ray does).
     """
     status = subprocess.run(
         [sys.executable, "-m", "megareward.cli", *words],
@@ -264,8 +282,8 @@ def run_command(log: TextIO, *words: str) -> str:
 
 
 def is_our_turn(log: TextIO, stop: Event) -> bool:
-    """Wait until no other sweep writes into this log, and no process that a killed sweep has left behind: those that
-    it starts share the lock. False if `stop` came first."""
+    """Wait until no other sweep writes into this log, nor a process left over from a killed sweep (processes share the
+    lock of the sweep that started them). False if `stop` came first."""
     while not stop.is_set():
         try:
             fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,12 +294,12 @@ def is_our_turn(log: TextIO, stop: Event) -> bool:
 
 
 def has_played(path: Path, cell: Cell, games: int) -> bool:
-    """Whether a sweep was stopped between the games that follow the training and the record."""
+    """Whether the whole games after training are played already: the sweep was stopped before it recorded them."""
     played = RunFolder(path).rows("eval.jsonl")
     return any(row.get("frames", 0) >= cell.config.frames and len(row["scores"]) == games for row in played)
 
 
 def last_line(log: Path) -> str:
-    """What a run said last. Its progress lines rewrite each other and end with a carriage return."""
+    """The last line of a run's output. Progress lines overwrite each other and end with a carriage return."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()]
     return next((line for line in reversed(lines) if line), "it said nothing")

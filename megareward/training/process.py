@@ -1,4 +1,4 @@
-"""A run from its newest checkpoint to its end: the loop with its logs, its checkpoints and the user's Ctrl-C."""
+"""A run from its newest checkpoint to its end: the loop with its logs, its checkpoints and stop signals."""
 
 import subprocess
 import sys
@@ -36,6 +36,7 @@ def train_to_the_end(
     folder: RunFolder,
     trainer: Trainer,
     *,
+    begun: float | None = None,
     minutes: float | None = None,
     tensorboard: bool = True,
     quiet: bool = False,
@@ -44,17 +45,17 @@ def train_to_the_end(
     eval_every: int = 0,
     eval_episodes: int = 10,
 ) -> None:
-    """Train until the frames are done, the minutes are over, or the user stops it. The folder always resumes.
+    """Train until the frames are done, the minutes are over, or a signal stops it. The run can always be resumed.
 
-    minutes: stop after so long.
+    minutes: stop after so long, counted from `begun` (time.monotonic()); if that is None, from now.
     tensorboard, track: where metrics go, beside metrics.jsonl. quiet: say nothing.
     live: serve a page about the run meanwhile, from a process of its own.
     eval_every: play `eval_episodes` whole games every so many frames; 0: never.
 
-    A signal ends the run with the rollout. One that takes longer than `stopping.PATIENCE` seconds is dropped; on a
-    machine so slow every rollout is saved, so nothing else is lost.
+    After a signal the run ends with the present rollout. If that takes longer than `stopping.PATIENCE` seconds, it is
+    dropped; on a machine that slow every rollout is saved, so nothing else is lost.
     """
-    begun = time.monotonic()
+    begun = time.monotonic() if begun is None else begun
     share_the_cores(trainer)
     folder.lock()
     try:
@@ -85,15 +86,15 @@ def train_to_the_end(
 
 
 def share_the_cores(trainer: Trainer) -> None:
-    """Between arithmetic, the emulator, and observers that learn in threads of their own."""
+    """Divide the CPU cores between torch, the emulator, and observers that learn in threads of their own."""
     if trainer.device.type == "cuda":
-        torch.set_num_threads(1)  # the cores belong to the emulator; the arithmetic is elsewhere
+        torch.set_num_threads(1)  # the cores are for the emulator; the arithmetic is on the GPU
     elif any(observer.threaded for observer in trainer.observers.values()):
         torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # one half plays, in the other observers learn
 
 
 class TrainingProcess:
-    """A process's share of a run. After each iteration it looks at what is due: a checkpoint, whole games, the end."""
+    """A process's part of a run. After each iteration it does what is due: a checkpoint, an evaluation, the end."""
 
     def __init__(
         self,
@@ -126,11 +127,11 @@ class TrainingProcess:
                 self.take_leave(f"Stopped by {self.stop.names[0]}")
                 raise self.stop.interruption
             if out_of_time:
-                self.take_leave(f"Stopped after {self.minutes:g} minutes")
+                self.take_leave(f"Stopped after {self.minutes:.3g} minutes")
                 return
 
     def iterate(self) -> None:
-        """One rollout, played and learnt from, and its line in the logs."""
+        """Collect one rollout, learn from it, and log it."""
         trainer = self.trainer
         saved = trainer.iteration == self.saved_iteration
         try:
@@ -158,7 +159,7 @@ class TrainingProcess:
 
     @property
     def evaluation_due(self) -> bool:
-        """Whether the last iteration went past a multiple of so many frames."""
+        """Whether the last iteration reached a multiple of `eval_every` frames."""
         frames, every = self.trainer.frames, self.eval_every
         return every > 0 and frames // every > (frames - self.trainer.config.frames_per_iteration) // every
 
@@ -196,8 +197,8 @@ def _restore(trainer: Trainer, folder: RunFolder) -> str | None:
 
 
 def _begin(trainer: Trainer, folder: RunFolder) -> str | None:
-    """From the first frame. A checkpoint is written before the first line of any log, so logs without one are those of
-    a run that has lost its checkpoints; they are kept."""
+    """Begin at the first frame. A checkpoint is written before the first line of any log, so logs without one belong to
+    a run that has lost its checkpoints: it is refused, and the logs are kept."""
     if logs := [log for log, size in folder.log_sizes().items() if size]:
         raise UsageError(
             f"{folder.path} has logs but no checkpoint to go on from, and nothing was changed. Bring its folder "
@@ -243,7 +244,7 @@ def full_disk_explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def live_page(folder: RunFolder, wanted: bool) -> Iterator[None]:
-    """`megareward watch RUN --live` beside the run, in a session of its own: Ctrl-C is for the run alone."""
+    """Run `megareward watch RUN --live` meanwhile, in a session of its own, so that Ctrl-C reaches only the run."""
     if not wanted:
         yield
         return
@@ -257,6 +258,6 @@ def live_page(folder: RunFolder, wanted: bool) -> Iterator[None]:
 
 
 def now(trainer: Trainer) -> Now:
-    """Where a run is, for the line on the terminal."""
+    """The present state of a run, for the progress line."""
     warmup = trainer.config.warmup_iterations * trainer.config.frames_per_iteration
     return Now(trainer.frames_so_far, trainer.doing, warmup)

@@ -1,5 +1,6 @@
-"""Start a run in a new folder, or take one up again."""
+"""Start a run in a new folder, or resume one."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ def pick_device(name: str) -> torch.device:
 def start(
     config: TrainConfig, out: Path, *, env: BatchedEnv | None = None, numbered: bool = False, **how: Any
 ) -> RunFolder:
-    """A new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the first
-    free of out-2, out-3, ... is taken. `how`: see `train_to_the_end`."""
+    """Train a new run in a new folder. `env` replaces the game the config names. `numbered`: where `out` exists, the
+    first free of out-2, out-3, ... is taken. `how`: see `train_to_the_end`."""
+    begun = time.monotonic()  # before the games are built, which takes a minute where they are many
     device = pick_device(config.device)
     require_source(config)
     check_tracker(how.get("track", "none"))
@@ -44,12 +46,12 @@ def start(
         trainer = make_trainer(config, device, env)  # before the folder: a run that cannot begin leaves nothing behind
         source, files = take_over(trainer) if config.start_from else (None, None)
         folder = create_run(out, config, provenance(device), source, files, numbered)
-        train_to_the_end(folder, trainer, **how)
+        train_to_the_end(folder, trainer, begun=begun, **how)
     return folder
 
 
 def create(config: TrainConfig, out: Path) -> RunFolder:
-    """The folder of a new run, for `resume` to train."""
+    """Create the folder of a new run without training it; `resume` does that."""
     device = pick_device(config.device)
     require_source(config)
     if config.start_from is None:
@@ -75,6 +77,7 @@ def resume(
 ) -> RunFolder:
     """Continue a run from its newest whole checkpoint, or from the beginning if it has not begun. `frames`: its new
     length."""
+    begun = time.monotonic()
     folder = RunFolder.open(path)
     if frames is not None:
         change_length(folder, frames)
@@ -84,12 +87,12 @@ def resume(
     if not how.get("quiet"):
         warn(banner(config, place))
     with deterministic(config.deterministic):
-        train_to_the_end(folder, make_trainer(config, place, env), **how)
+        train_to_the_end(folder, make_trainer(config, place, env), begun=begun, **how)
     return folder
 
 
 def change_length(folder: RunFolder, frames: int) -> None:
-    """Let a run have so many frames in all from now on."""
+    """Set the total length of a run to `frames`."""
     trained = newest_state(folder.checkpoints).get("frames", 0)
     if frames < max(trained, 1):
         raise UsageError(f"--frames is {frames}, but {folder.path} has {trained} frames already; ask for more.")
@@ -102,7 +105,7 @@ def change_length(folder: RunFolder, frames: int) -> None:
 
 
 def refuse_other_settings(folder: RunFolder) -> None:
-    """A run goes on with the settings that its checkpoint was made with. Only its length may change."""
+    """Refuse settings that differ from those of the newest checkpoint. Only the length of a run may change."""
     others = other_settings(folder)
     if {"game", "method"} & others.keys():
         return  # a checkpoint of another run altogether; `saving.check` refuses that

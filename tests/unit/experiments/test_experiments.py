@@ -33,6 +33,7 @@ from megareward.experiments.plans import (
 )
 from megareward.experiments.table import audits_of, games_markdown, markdown, scores_of
 from megareward.experiments.with_score import PRETRAINING
+from megareward.runs.checkpoint import newest_state
 from megareward.runs.folder import RunFolder
 from megareward.runs.record import Record
 from megareward.training.config import TrainConfig, bearing, to_dict
@@ -532,7 +533,7 @@ def test_the_table_says_how_many_seeds_were_asked_for(tmp_path, capsys):
 def test_many_runs_are_not_begun_unasked_where_no_record_is(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = []
-    monkeypatch.setattr(make, "run_all", lambda cells, *others, **more: made.append(len(cells)) or [])
+    monkeypatch.setattr(make, "run_jobs", lambda jobs, *others, **more: made.append(len(jobs)) or [])
     assert main(["experiment", "death"]) == 2
     assert "is not in this folder" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -542,7 +543,40 @@ def test_many_runs_are_not_begun_unasked_where_no_record_is(tmp_path, capsys, mo
     assert made[0] < made[1] == made[2]
 
 
+def test_several_experiments_are_one_queue_in_which_no_run_stands_twice(tmp_path, capsys, monkeypatch):
+    """The default of `presets` is mega-reward in `play`, and both want 30 whole games of it."""
+    made: list[list[str]] = []
+    monkeypatch.setattr(make, "run_jobs", lambda jobs, *others, **more: made.append([job.name for job in jobs]) or [])
+    words = ["--only", "mega-on/default-on/released-on,pong", "--results", str(tmp_path)]
+    assert main(["experiment", "play,presets,play", *words]) == 0
+    assert main(["experiment", "presets", *words]) == 0
+    assert made == [
+        ["play/mega-on-pong-s0", "presets/released-on-pong-s0"],
+        ["presets/released-on-pong-s0", "presets/default-on-pong-s0"],
+    ]
+    assert {path.parent.name for path in tmp_path.glob("*/table.md")} == {"play", "presets"}
+    assert main(["experiment", "play,presets", "--only", "nonsense"]) == 2
+    assert "matches no run of play or presets" in capsys.readouterr().err
+
+
+def test_when_the_time_is_over_runs_save_themselves_and_no_more_are_begun(tmp_path):
+    cells, said = [tiny(row, "random", 0, frames=10**9) for row in ("a", "b", "c")], []
+    jobs = [runner.Job(cell, tmp_path / "runs", tmp_path / "results") for cell in cells]
+    begun = time.monotonic()
+    left = runner.run_jobs(jobs, 2, said.append, minutes=1 / 60)
+    assert time.monotonic() - begun < 60
+    assert sorted(job.cell.row for job in left) == ["a", "b"]
+    assert all("stopped after 0.01" in line or "stopped after 0.02" in line for line in said[1:])
+    assert all(newest_state(RunFolder.open(job.path).checkpoints)["frames"] > 0 for job in jobs[:2])
+    assert not jobs[2].path.exists()
+    assert list(runner.while_there_is_time(jobs, minutes=1e-9)) == []
+    longest = [job.minutes for job in runner.while_there_is_time(jobs, minutes=5)]
+    assert 5 > longest[0] > longest[1] > longest[2] > 4.9
+
+
 def test_a_typo_is_refused_with_a_hint(capsys):
+    assert main(["experiment", "death", "--minutes", "0"]) == 2
+    assert "--minutes is 0; it must be above 0." in capsys.readouterr().err
     assert main(["experiment", "mini-game"]) == 2
     assert "Did you mean mini-games" in capsys.readouterr().err
     assert main(["experiment", "forms", "--only", "nonsense"]) == 2
