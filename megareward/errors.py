@@ -29,5 +29,5 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def warn(text: str) -> None:
-    """What the user should know although the work goes on."""
+    """Print what the user should know while the work goes on."""
     print(text, file=sys.stderr)

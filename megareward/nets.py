@@ -60,5 +60,5 @@ def multiplies_bfloat16(device: torch.device) -> bool:
     Elsewhere such products are slower than those of float32."""
     if device.type != "cpu":
         return True
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # an older torch does not tell
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # missing in an older torch
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

@@ -9,7 +9,7 @@ import time
 PARENT = "MEGAREWARD_PARENT"
 """Environment variable: the process that a command is to end with."""
 EVERY = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 STOPPING = threading.Event()
@@ -24,5 +24,5 @@ def end_with(parent: int) -> None:
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(EVERY)
-    if not STOPPING.is_set():  # whoever ended the sweep may have told everybody
+    if not STOPPING.is_set():  # the signal that ended the sweep may have come here, too
         os.kill(os.getpid(), signal.SIGTERM)

@@ -8,8 +8,8 @@ from megareward.quantities import duration
 
 
 class Bar:
-    """Call it with (done, of) as often as you like: on a terminal one line renews itself, elsewhere a plain line comes
-    now and then, and none if the work is short."""
+    """Call it with (done, of) as often as you like: on a terminal one line is updated in place; elsewhere a plain line
+    is printed now and then, and none if the work is short."""
 
     EVERY, PLAIN_EVERY = 0.5, 15.0
     """Seconds between two lines, on a terminal and elsewhere."""
@@ -30,7 +30,7 @@ class Bar:
         return time.monotonic() - since >= (self.EVERY if sys.stderr.isatty() else self.PLAIN_EVERY)
 
     def show(self, text: str, is_over: bool = False) -> None:
-        """On a terminal in the place of the line before, and no longer than a line."""
+        """Print a line; on a terminal over the line before, cut to the terminal's width."""
         self.said, on_screen = time.monotonic(), sys.stderr.isatty()
         if on_screen:
             width = shutil.get_terminal_size().columns - 1

@@ -53,7 +53,7 @@ class Decision(NamedTuple):
     log_probs: Float[Tensor, "n"]
     values: Float[Tensor, "n S"]
     log_policy: Float[Tensor, "n A"]
-    """How likely every action was, not only the one that was taken."""
+    """Log-probability of every action, not only of the one that was taken."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ class Rollout:
         self.log_policy = torch.zeros(T, N, world.n_actions, device=device)
         self.values = torch.zeros(T + 1, N, n_streams, device=device)
         self.r_ext = torch.zeros(T + 1, N, device=device) if keeps_score else None
-        """Row t belongs to the step that led to frame t; row 0 is none of this rollout's."""
+        """Row t belongs to the step that led to frame t; row 0 belongs to the rollout before."""
         self._envs = torch.arange(N, device=device)
         self._first_here: Bool[Tensor, "T_plus_1 N"] | None = torch.zeros(T + 1, N, dtype=torch.bool)
-        # What has come last of each environment: on its way in pinned memory, which a device reads at its own pace, ...
+        # The newest data of each environment: in pinned memory, from which the device copies asynchronously, ...
         self._sent: tuple[Tensor, ...] | None = None
         if device.type == "cuda":
             self._sent = tuple(t.cpu().pin_memory() for t in (self.all_frames[0], self.flags[0], self.values[0, :, 0]))
-        # ... and where it arrives.
+        # ... and on the device.
         self._arrived = (self.all_frames[0].clone(), self.flags[0].clone(), self.values[0, :, 0].clone())
 
     # Writing ---------------------------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ class Rollout:
         news = (step.frames, flags) if self.r_ext is None else (step.frames, flags, step.rewards)
         for i, tensor in enumerate(news):
             if self._sent is not None and tensor.device.type == "cpu":
-                # Free again: since it was last written, actions of these environments were waited for.
+                # Safe to overwrite: since the last write, the host has waited for actions of these environments.
                 tensor = self._sent[i][rows].copy_(tensor)
             self._arrived[i][rows].copy_(tensor, non_blocking=True)
 
     def place(self, index: Int[Tensor, "B"]) -> None:
-        """The second half: what has arrived are the samples index = t * N + n. A CUDA graph can do this."""
+        """The second half: store what has arrived as the samples index = t * N + n. A CUDA graph can do this."""
         n = index % self.n_envs
         frames, flags, rewards = (arrived[n] for arrived in self._arrived)
         self.all_frames.flatten(0, 1).index_copy_(0, self.history * self.n_envs + index, frames)
@@ -162,7 +162,7 @@ class Rollout:
         self.value(index, decision.values)
 
     def value(self, index: Int[Tensor, "B"], values: Float[Tensor, "B S"]) -> None:
-        """What the agent expects at these samples: with its decisions, and alone at the last frame."""
+        """Store value estimates of these samples: with the decisions, and alone at the last frame."""
         self.values.flatten(0, 1).index_copy_(0, index, values)
 
     def roll(self) -> None:
@@ -192,7 +192,7 @@ class Rollout:
 
     @property
     def all_first(self) -> Bool[Tensor, "L N"]:
-        """`first` of all frames, those kept from the rollout before included: there, `age` knows."""
+        """`first` of all frames, those kept from the rollout before included, where `age` shows it."""
         before = torch.arange(self.history, 0, -1, device=self.device)[:, None] == self.age[0]  # (history, N)
         return torch.cat([before, self.first])
 

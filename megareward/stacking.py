@@ -15,7 +15,7 @@ def stack_times(times: Int[Tensor, "B"], age: Int[Tensor, "B"], K: int) -> Int[T
 
 
 def in_episode(age: Int[Tensor, "B"], K: int) -> Bool[Tensor, "B K"]:
-    """Which frames of such a stack are none of the repeated ones."""
+    """Which frames of such a stack are not repeated ones."""
     return torch.arange(K - 1, -1, -1, device=age.device) <= age[:, None]
 
 

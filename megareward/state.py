@@ -54,13 +54,13 @@ def _described(tensor: Tensor) -> str:
 
 
 def packed(counts: Tensor) -> State:
-    """Counts of many things most of which were never seen: which were, and how often."""
+    """Counts that are mostly 0 in sparse form: the indices of the others, and their counts."""
     index = counts.nonzero().flatten()
     return {"index": index.int(), "counts": counts[index]}
 
 
 def unpacked_into(counts: Tensor, state: Mapping[str, Tensor]) -> None:
-    """The reverse. Without an index, as older checkpoints are, all counts are there."""
+    """The reverse. Without an index, as in older checkpoints, the counts are complete."""
     if "index" not in state:
         counts.copy_(state["counts"])
         return
@@ -83,8 +83,8 @@ def optimiser_state(optimiser: torch.optim.Optimizer) -> State:
 
 
 def load_optimiser_state(optimiser: torch.optim.Optimizer, state: Mapping[str, Tensor]) -> None:
-    """Copies: Adam would write into what it was given. Its fused kernel reads moments as long as the parameters are,
-    whatever they are, so everything is compared before."""
+    """Load a copy, since Adam writes into what it is given. Its fused kernel reads as many moments as there are
+    parameters, however many it was given, so all shapes are checked before."""
     parameters = [parameter for group in optimiser.param_groups for parameter in group["params"]]
     moments: dict[int, State] = {}
     for name, tensor in state.items():
@@ -100,5 +100,5 @@ def load_optimiser_state(optimiser: torch.optim.Optimizer, state: Mapping[str, T
     optimiser.load_state_dict({"state": moments, "param_groups": optimiser.state_dict()["param_groups"]})
     for parameter, own in optimiser.state.items():
         for name, value in own.items():
-            if value.shape == parameter.shape:  # in memory as the parameter is: fused Adam insists
+            if value.shape == parameter.shape:  # laid out in memory as the parameter: fused Adam needs it
                 own[name] = torch.empty_like(parameter, requires_grad=False).copy_(value)

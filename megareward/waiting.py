@@ -1,7 +1,7 @@
 """A sign of life during one long call, such as an import or the building of emulators.
 
 It comes from a small process of its own, since such a call may hold the interpreter's lock and then no thread can
-speak. This file is that process's program too, so it imports the standard library only.
+print. This file is that process's program too, so it imports the standard library only.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ EVERY, PLAIN_EVERY = 1.0, 15.0
 """Seconds between two lines, on a terminal and elsewhere."""
 
 quiet = False
-"""Set by the command line for --quiet: nothing is said in this process."""
+"""Set by the command line for --quiet: nothing is printed in this process."""
 _speaking = False
 
 
 @contextlib.contextmanager
 def waiting(what: str, expected: float = 0.0) -> Iterator[None]:
-    """Say every second on a terminal, now and then elsewhere, that `what` is still going on, and for how long.
+    """Print every second on a terminal, now and then elsewhere, that `what` is still going on, and for how long.
 
-    expected: seconds that it usually takes; 0 if nobody knows. Work of less than a second says nothing, and nor does
-    what happens inside of other work that speaks.
+    expected: seconds that it usually takes; 0 if unknown. Work of less than a second prints nothing, nor does work
+    inside of other work that prints.
     """
     global _speaking
     try:
@@ -40,7 +40,7 @@ def waiting(what: str, expected: float = 0.0) -> Iterator[None]:
     words = [sys.executable, "-I", "-S", str(Path(__file__)), what, str(expected)]
     try:
         teller = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=screen)
-    except OSError:  # no process to be had; the work itself goes on
+    except OSError:  # no process could be started; the work itself goes on
         yield
         return
     _speaking = True
@@ -54,7 +54,7 @@ def waiting(what: str, expected: float = 0.0) -> Iterator[None]:
 
 
 def tell(what: str, expected: float) -> None:
-    """Speak until the other end of stdin is closed, which also happens if the process that waits is killed."""
+    """Print until the other end of stdin is closed, which also happens if the process that waits is killed."""
     begun, on_screen, said = time.monotonic(), os.isatty(2), False
     stopping = ""
 

@@ -1,4 +1,4 @@
-"""What a run achieved, in a few lines and one picture."""
+"""The results of a run, in a few lines and one picture."""
 
 from pathlib import Path
 from typing import Any

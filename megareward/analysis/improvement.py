@@ -11,8 +11,8 @@ from megareward.statistics.bootstrap import interval
 def improvement_over_seeds(
     pretrained: Sequence[float], scratch: Sequence[float], random: float
 ) -> tuple[float | None, tuple[float, float] | None]:
-    """Of the mean scores, with a 95% bootstrap interval over the seeds of the pretrained runs. The spread of the runs
-    from scratch is not in it: they are one number, as in the equation."""
+    """Eq. 13 of the mean scores, with a 95% bootstrap interval over the seeds of the pretrained runs. It leaves out the
+    spread of the runs from scratch, which are one number, as in the equation."""
     against = float(np.mean(scratch))
     mean = improvement(float(np.mean(pretrained)), against, random)
     singles = [improvement(score, against, random) for score in pretrained]

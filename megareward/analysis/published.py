@@ -1,4 +1,4 @@
-"""Scores printed in papers, typed once, each with its source."""
+"""Scores published in papers, each with its source."""
 
 import functools
 import json
@@ -8,25 +8,25 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class Published:
-    """One column of somebody's table."""
+    """One column of a published table."""
 
     source: str
     frames: int | None
-    """Emulator frames of training; None where nothing was trained, or where the source does not say."""
+    """Emulator frames of training; None if nothing was trained, or if the source does not say."""
     scores: dict[str, float]
-    """By canonical game name."""
+    """Scores by canonical name of the game."""
 
 
 @functools.cache
 def published() -> dict[str, Published]:
-    """By 'source/column': paper/mega, paper/rnd, ..., random, human/mnih2015, ppo/schulman2017, dqn/mnih2015,
-    paper-noise/G-RND, ..."""
+    """All published columns by 'source/column': paper/mega, paper/rnd, ..., random, human/mnih2015, ppo/schulman2017,
+    dqn/mnih2015, paper-noise/G-RND, ..."""
     text = resources.files("megareward.analysis").joinpath("data/published.json").read_text()
     return {name: Published(**column) for name, column in json.loads(text)["columns"].items()}
 
 
 def published_score(column: str, game: str) -> float | None:
-    """None where the column lacks the game."""
+    """The published score of a game; None if the column does not have it."""
     return published()[column].scores.get(game)
 
 
@@ -40,4 +40,4 @@ HOURS_FOR_80M = {
     "mega": 34.22,
     "extrinsic": 5.126,
 }
-"""Of the paper, on Seaquest: i7 with 16 cores, one GTX 1080 Ti (extended paper, table of running times)."""
+"""The paper's, on Seaquest: i7 with 16 cores, one GTX 1080 Ti (extended paper, table of running times)."""

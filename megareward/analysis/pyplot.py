@@ -6,7 +6,8 @@ from megareward.errors import UsageError
 
 
 def pyplot() -> Any:
-    """`matplotlib.pyplot`, drawing into files. A command that ends with a figure asks for it before it begins."""
+    """`matplotlib.pyplot`, drawing into files. Commands that end with a figure call this first, so that a missing one
+    fails early."""
     try:
         import matplotlib
     except ModuleNotFoundError as missing:

@@ -1,7 +1,7 @@
 """Scores on the scale from random play to something else: Eq. 12, 13 and 14, in percent.
 
-0 is random play, 100 is as good as what is compared with. Where that is no better than random play the scale has no
-direction, and the answer is None.
+0 is random play, 100 is as good as the benchmark. If the benchmark is no better than random play, the scale is
+undefined and the result is None.
 """
 
 
@@ -11,8 +11,8 @@ def relative_score(score: float, benchmark: float, random: float) -> float | Non
 
 
 def improvement(pretrained: float, scratch: float, random: float) -> float | None:
-    """Eq. (13): (S_Pretrain - S_Random) / (S_Scratch - S_Random). Above 100, pretraining was worth it. None where
-    training from scratch is no better than random play: there is nothing to compare with."""
+    """Eq. (13): (S_Pretrain - S_Random) / (S_Scratch - S_Random). Above 100, pretraining was worth it. None if
+    training from scratch is no better than random play."""
     return _percent(pretrained, scratch, random)
 
 

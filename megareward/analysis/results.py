@@ -21,7 +21,7 @@ RECORDS = (LEDGER, *(Path("results") / "experiments" / name for name in ("atari"
 
 def add_run(path: Path, ledger: Path = LEDGER) -> Path:
     """Condense a run's folder into one file of the ledger. Recording the same run again replaces its file."""
-    read_config(RunFolder.open(path))  # settings of no sense are refused, not recorded
+    read_config(RunFolder.open(path))  # invalid settings are refused, not recorded
     record = Record.of_run(path).needs_score(path)
     commit = str(record.provenance.get("commit") or "unknown")[:8].rstrip("+")
     name = f"{record.method}-s{record.seed}-{short_count(record.config['frames'])}-{commit}.json"
@@ -31,7 +31,7 @@ def add_run(path: Path, ledger: Path = LEDGER) -> Path:
 
 
 def usual_records() -> list[Path]:
-    """Where the records of Atari lie, as far as there are any."""
+    """The existing files and folders with records of Atari."""
     return [place for place in RECORDS if place.exists()]
 
 
@@ -48,7 +48,7 @@ def table(records: list[Record]) -> str:
     groups: dict[tuple[str, str, int, str, str], list[Record]] = defaultdict(list)
     for record in records:
         reached = record.config["frames"] if record.finished else record.frames
-        settings = settings_key(record.config)  # runs of other settings are no seeds of this one
+        settings = settings_key(record.config)  # runs with other settings are not seeds of this one
         groups[record.game, record.label, reached, record.length, settings].append(record)
     head = ["game", "method", "frames", "seeds", "score", "whole games", *COLUMNS, "paper/same"]
     rows = [head]
@@ -72,7 +72,7 @@ def table(records: list[Record]) -> str:
 
 
 def over_seeds(members: list[Record]) -> str:
-    """One seed says nothing about spread, so it gets no interval."""
+    """Mean score over the seeds as text; a single seed has no interval."""
     scores = [record.score for record in members if record.score is not None]
     if len(scores) < 2:
         return f"{scores[0]:.4g}" if scores else "-"
@@ -81,7 +81,7 @@ def over_seeds(members: list[Record]) -> str:
 
 
 def whole_games(members: list[Record]) -> str:
-    """The last evaluation of the last seed that has one."""
+    """The last evaluation of the last seed that has one, as text."""
     for record in reversed(members):
         if record.evaluations:
             scores = record.evaluations[-1]["scores"]

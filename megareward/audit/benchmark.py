@@ -1,8 +1,8 @@
-"""The benchmark's truth sets: made by anybody from the emulator alone, and the same for everybody.
+"""The benchmark's truth sets: anybody can make them from the emulator alone, and they are the same for everybody.
 
-A set is the truth of `Plan()` about a game with its default settings on the default grid. Its checksum is that of what
-is in it, not of the file, and is kept in `checksums.json` beside this module. A small set, `SMALL`, is made in seconds:
-nothing is scored on it, but where its checksum is the recorded one, emulator and branching are the recorded ones.
+A set is the truth of `Plan()` about a game with its default settings on the default grid. Its checksum is that of its
+content, not of the file; `checksums.json` beside this module has the recorded ones. A small set, `SMALL`, is made in
+seconds. Nothing is scored on it, but if its checksum is as recorded, so are emulator and branching.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ SMALL = Plan(episodes=2, frames=40, lags=8)
 
 
 class TruthSet(NamedTuple):
-    """One game's set, and whether it is the one that is recorded."""
+    """One game's set, and whether it is the recorded one."""
 
     game: str
     path: Path
@@ -31,7 +31,7 @@ class TruthSet(NamedTuple):
 
 
 def checksum(truth: Truth) -> str:
-    """Of every frame, action and changed cell, and of nothing else."""
+    """Checksum of every frame, action and changed cell, and of nothing else."""
     digest = hashlib.sha256(json.dumps([truth.about["grid"], truth.lags, truth.action_names]).encode())
     for episode in truth.episodes:
         for name, values in sorted(vars(episode).items()):
@@ -41,18 +41,19 @@ def checksum(truth: Truth) -> str:
 
 
 def recorded() -> dict[str, str]:
-    """The checksums by game, or by game and ` small`."""
+    """The recorded checksums by game; those of small sets by `GAME small`."""
     checksums: dict[str, str] = json.loads(CHECKSUMS.read_text())
     return checksums
 
 
 def key(game: str, plan: Plan) -> str | None:
-    """Under which a set's checksum is kept; None: it is none of the benchmark's."""
+    """Name under which a set's checksum is recorded; None if the set is not one of the benchmark."""
     return {Plan(): game, SMALL: f"{game} small"}.get(plan)
 
 
 def verdict(game: str, plan: Plan, found: str) -> str:
-    """What a checksum says: `recorded`, `differs`, `not recorded yet`, or that this is not the benchmark's set."""
+    """The result of comparing a checksum: `recorded`, `differs`, `not recorded yet`, or that this is not the
+    benchmark's set."""
     name = key(game, plan)
     if name is None:
         return "not the benchmark's episodes"
@@ -69,10 +70,10 @@ def make_truth(
     record: bool = False,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> TruthSet:
-    """Find the truth about a game, or read it where it was found before, and compare its checksum.
+    """Find the truth about a game, or read it if it was found before, and compare its checksum.
 
     small: the small set in place of the one that is scored on.
-    record: keep the checksum of a game that has none yet.
+    record: record the checksum of a game that has none yet.
     """
     config, plan = TrainConfig("mega", game), SMALL if small else Plan()
     truth, path = find_truth(config, plan, folder, processes=processes, progress=progress)

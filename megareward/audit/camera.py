@@ -1,10 +1,10 @@
 """Recorded episodes as a run with a moving camera sees them, and its maps drawn back to the places they are about.
 
-What an action does is said of the game itself, seen by a camera that stands still: on the screen of a camera that the
+The truth about actions is that of the game seen by a camera that stands still: on the screen of a camera that the
 player moves, every action controls every edge, and no map could be wrong. A run's models see the screen, or the picture
-that `--stabilise` holds still. Their maps lie `offset` pixels from the truth: where the camera truly is, less where the
-stabiliser believes it to be. Of a game that is not known without its camera, such as an Atari game, the truth is about
-the screen, and the stabiliser alone moves maps.
+that `--stabilise` holds still. Their maps lie `offset` pixels from the truth: the camera's true position minus the one
+that the stabiliser estimates. For a game that has no version with a still camera, such as an Atari game, the truth is
+about the screen, and only the stabiliser moves maps.
 """
 
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from megareward.types import Float, Int, Tensor, UInt8
 
 @dataclass(frozen=True)
 class Film:
-    """What is seen of recorded episodes."""
+    """Recorded episodes as a run sees them."""
 
     truth: Truth
-    """With the frames that are seen; what is true of them is said of the game itself."""
+    """The truth of the game itself, with the frames that the run sees."""
     offsets: list[Int[Tensor, "T_plus_1 2"]] | None = None
     """Pixels down and right by which maps over these frames must be moved to lie where the truth does; None: all do."""
 
     def in_place(self, maps: list[Maps]) -> list[Maps]:
-        """The maps where the truth is. Only those of one frame can be moved, not what leads from frame to frame."""
+        """The maps moved to where the truth is. Only maps of one frame can be moved, not relations between frames."""
         if self.offsets is None:
             return maps
         grid = self.truth.grid
@@ -42,7 +42,7 @@ class Film:
 
 
 def moved(maps: Float[Tensor, "B HW"], by: Int[Tensor, "B 2"], grid: Grid) -> Float[Tensor, "B HW"]:
-    """Each map drawn onto pixels and moved; a cell gets the mean of what comes to lie on it."""
+    """Each map drawn onto pixels and moved; a cell gets the mean of the values that are moved onto it."""
     pixels = grid.to_frames(maps[:, :, None, None].expand(-1, -1, grid.cell_h, grid.cell_w))
     return grid.to_cells(rolled(pixels, by)).mean((-2, -1))
 
@@ -64,7 +64,7 @@ def film(truth: Truth, config: TrainConfig) -> Film:
 def filmed(
     truth: Truth, config: TrainConfig
 ) -> tuple[list[UInt8[Tensor, "T_plus_1 px_h px_w"]], list[Int[Tensor, "T_plus_1 2"]]]:
-    """The episodes played again in front of the moving camera, and where it was, in pixels."""
+    """Frames of the episodes replayed with the moving camera, and its positions in pixels."""
     env = make_env(config.game, len(truth.episodes), config.env, hide_score=False, device=torch.device("cpu"))
     assert isinstance(env, MiniGame)
     frames, camera = [env.reset(truth.about["seed"]).frames], [env.camera_in_pixels()]

@@ -1,23 +1,22 @@
-"""What scores mean: those of models that have learnt nothing, of rules without a model, of change as such, and of all
-that can be seen.
+"""Reference rows for scores: untrained models, rules without a model, mere change, and the best that can be seen.
 
 **Untrained** models have the settings of the audited ones, their rules, and their statistics of pixels and background;
 only the weights are fresh. Attention is a softmax of scores that end in a linear layer without bias, so weights with
 that layer's sign changed are as likely as those that were drawn, and order all cells the other way round. The row is
-the mean over a draw and its mirror images (the sign of Lambda's last layer, of Gamma's, of both): what luck gives to
-one of them it takes from another, and what is left is what the rules know. What one of them alone may score is kept
-in place of an interval: the lowest and the highest of the four. (Where direct control is information the layer is
-Theta's last, whose mirror image does not quite order all cells the other way round.)
+the mean over a draw and its mirror images (the sign of Lambda's last layer, of Gamma's, of both): luck cancels out, and
+what remains is the effect of the rules. In place of an interval, the lowest and the highest score of the four are kept.
+(If direct control is information, the layer is Theta's last, whose mirror image does not quite reverse the order of all
+cells.)
 
-**Uniform** attention looks everywhere alike; then g is made by rules alone. (Of what exceeds an even map nothing would
-be left, so g counts all of it here.) All that moved takes over the same from the frame before, so scores over movers
-are .5, exactly.
+**Uniform** attention has equal weights everywhere; then g is made by the rules alone. (An even map has nothing above
+chance, so all of it counts for g here.) All movers take over the same from the frame before, so scores over movers are
+exactly .5.
 
-**Change**: how much a cell changed in the last step, which knows nothing of actions and needs no model.
+**Change**: how much a cell changed in the last step. It uses no actions and needs no model.
 
-**Seen**, the most that can be asked for: maps that are right about every cell that shows something, anything but
-background. Of a cell that shows nothing, where only the alternative would have put something, they know how often it is
-controlled while it shows nothing: no frame tells more, but a map may know where things tend to be.
+**Seen**, the upper limit: maps that are right about every cell that shows anything but background. For a cell that
+shows nothing, where only the alternative would have put something, they give how often it is controlled while it shows
+nothing: a single frame has no more information, but a map may know where things tend to be.
 """
 
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from megareward.control.models import Attention, ControlModels
 from megareward.types import Bool, Float, Tensor
 
 MIRRORS = ((1.0, 1.0), (-1.0, 1.0), (1.0, -1.0), (-1.0, -1.0))
-"""What the last layers of Lambda and of Gamma are multiplied with."""
+"""Factors of the last layers of Lambda and of Gamma."""
 
 
 def controls(
@@ -46,8 +45,8 @@ def controls(
     seen: Truth | None = None,
     in_place: Callable[[list[Maps]], list[Maps]] = lambda maps: maps,
 ) -> dict[str, Scores]:
-    """The rows for maps made by models like these; see the module. `seen`: what models see of the truth, if it is not
-    all (`as_seen`); `in_place` brings their maps where the truth is, if it is elsewhere (`camera.Film`)."""
+    """The reference rows for models like these; see the module. `seen`: the truth with the frames that the models see,
+    if they differ (`as_seen`); `in_place` moves their maps to where the truth is, if that differs (`camera.Film`)."""
     config, seen, rho = models.config, seen or truth, models.config.latent.rho
     counts_all = replace(config, latent=replace(config.latent, above_chance=False))
     alike = fresh(models, counts_all, (0.0, 0.0), seed)
@@ -70,8 +69,8 @@ def _with_range(singles: list[Any], joint: Any) -> Estimate:
 
 
 def mirror_images(models: ControlModels, truth: Truth, seed: int = 0) -> list[list[LearntMaps]]:
-    """The maps of a draw and its mirror images. Direct control and relation do not depend on each other, so that two of
-    the four models tell what all of them attend to."""
+    """The maps of a draw and its mirror images. Direct control and relation do not depend on each other, so the
+    attention of all four follows from two of the models."""
     own = {sign: fresh(models, models.config, (sign, sign), seed) for sign in (1.0, -1.0)}
     found = {sign: attended(drawn, truth) for sign, drawn in own.items()}
     return [
@@ -87,7 +86,7 @@ def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, floa
     own.background.copy_from(models.background)
     with torch.no_grad():
         own.adm.last.weight.mul_(signs[0])
-        if isinstance(own.rtm, LocalRTM):  # there are no scores: it is drawings that compete
+        if isinstance(own.rtm, LocalRTM):  # there are no scores to multiply: drawings compete instead
             for weight in own.rtm.leave.parameters():
                 weight.mul_(signs[1])
         else:
@@ -97,7 +96,7 @@ def fresh(models: ControlModels, config: ControlConfig, signs: tuple[float, floa
 
 
 def even(attention: Attention) -> Attention:
-    """Direct control of all cells alike. (Scores of 0 give that by themselves; cells that tell nothing give none.)"""
+    """The same direct control for all cells. (Scores of 0 give that anyway; information of 0 gives none.)"""
     return attention._replace(direct=torch.full_like(attention.direct, 1 / attention.direct.shape[-1]))
 
 
@@ -122,7 +121,7 @@ def seen_maps(truth: Truth) -> list[Maps]:
 
 
 def known(true: list[Bool[Tensor, "_ ..."]], shows: list[Bool[Tensor, "_ HW"]]) -> list[Float[Tensor, "_ ..."]]:
-    """The truth where a cell (the last axis) shows something; elsewhere the share of such frames in which it holds."""
+    """The truth for cells (last axis) that show something; for others, its mean over the cell's empty frames."""
     values = torch.cat(true).float()
     seen = torch.cat(shows).reshape(len(values), *[1] * (values.ndim - 2), -1).expand_as(values)
     rate = values.masked_fill(seen, 0).sum(0) / (~seen).sum(0).clamp(min=1)

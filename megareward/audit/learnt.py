@@ -1,4 +1,4 @@
-"""What learnt control models say about recorded episodes."""
+"""Maps of learnt control models over recorded episodes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,8 +35,8 @@ class LearntMaps:
         return chained
 
     def handed_on(self) -> Float[Tensor, "T_plus_1 HW"]:
-        """Eq. 5 applied to g: what each cell takes over from the frame before. It is what the models know of g; all
-        else in g is rules, which let a cell keep or forget what it had."""
+        """Eq. 5 applied to g: what each cell takes over from the frame before. This part of g comes from the models;
+        the rest comes from rules, by which a cell keeps or forgets what it had."""
         return torch.cat([torch.zeros_like(self.g[:1]), chain(self.relation[1:], self.g[:-1])])
 
     def to_score(self, lags: int) -> Maps:
@@ -44,8 +44,8 @@ class LearntMaps:
 
 
 def as_seen(truth: Truth, noise: NoiseConfig) -> Truth:
-    """The recorded episodes through the noise of a run: what its models and its policy see. What is true, and what
-    can be seen of it at best, is said of the game itself."""
+    """The recorded episodes with the noise of a run, as its models and its policy see them. The truth, and the upper
+    limit of what can be seen, are those of the game without noise."""
     if not noise.on:
         return truth
     cpu = torch.device("cpu")
@@ -61,17 +61,17 @@ def as_seen(truth: Truth, noise: NoiseConfig) -> Truth:
 
 
 def learnt_maps(models: ControlModels, truth: Truth, seed: int = 0) -> list[LearntMaps]:
-    """What the models attend to in every recorded episode, and what the tracker makes of it."""
+    """The maps that the tracker makes of the models' attention, in every recorded episode."""
     return followed(models, attended(models, truth, seed), truth)
 
 
 BATCH = 32
-"""Steps that models look at together."""
+"""Steps that the models process in one batch."""
 
 
 def attended(models: ControlModels, truth: Truth, seed: int = 0) -> list[Attention]:
-    """Eq. 3 and Eq. 8 of each episode, over its T + 1 frames; no action has led to the first. What is attended to
-    does not depend on what was before, so that many steps are looked at together."""
+    """Eq. 3 and Eq. 8 of each episode, over its T + 1 frames; no action has led to the first. Attention does
+    not depend on earlier attention, so many steps are computed in one batch."""
     noise, device, K = torch.Generator(models.device).manual_seed(seed), models.device, models.config.rtm.stack
     longest = max(len(episode.frames) for episode in truth.episodes)
     anchors = [models.anchor(len(truth.episodes), noise) for _ in range(longest)]  # as the tracker draws them
@@ -89,7 +89,7 @@ def attended(models: ControlModels, truth: Truth, seed: int = 0) -> list[Attenti
 
 
 def followed(models: ControlModels, attention: list[Attention], truth: Truth) -> list[LearntMaps]:
-    """Run the tracker's rules over every recorded episode, all of them side by side."""
+    """Run the tracker's rules over all recorded episodes in parallel."""
     frames, K = [episode.frames.to(models.device) for episode in truth.episodes], models.config.rtm.stack
     lengths, rows = [len(own) for own in frames], torch.arange(len(frames), device=models.device)
     tracker = ControlTracker(models, len(frames))

@@ -1,4 +1,4 @@
-"""What is scored: maps of an episode, whoever made them."""
+"""Maps of an episode to be scored, whatever made them."""
 
 from dataclasses import dataclass
 
@@ -7,17 +7,16 @@ from megareward.types import Float, Tensor
 
 @dataclass(frozen=True)
 class Maps:
-    """The maps of one episode, indexed by the frame they are about. None: they say nothing about this. Larger values
+    """The maps of one episode, indexed by the frame they are about. None: there is no such map. Larger values
     mean more control; only their order within a frame counts."""
 
     direct: Float[Tensor, "T_plus_1 HW"] | None = None
-    """Of the last action."""
+    """Control of the last action."""
     g: Float[Tensor, "T_plus_1 HW"] | None = None
-    """Of all actions so far."""
+    """Control of all actions so far."""
     handed_on: Float[Tensor, "T_plus_1 HW"] | None = None
-    """Of all actions but the last, as far as the cell took it over in the step to this frame and did not just keep it.
-    """
+    """Control of all actions but the last that the cell took over in the step to this frame, without what it kept."""
     influence: Float[Tensor, "T_plus_1 L HW"] | None = None
-    """Of the action n steps ago, at [t, n - 1]."""
+    """Control of the action n steps ago, at [t, n - 1]."""
     relation: Float[Tensor, "T_plus_1 HW HW"] | None = None
     """[t, to, from]: how far the cell `to` follows from the cell `from` of the frame before."""

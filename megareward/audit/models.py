@@ -1,4 +1,4 @@
-"""The control models of a run, of cells or of things: the one place that tells them apart when maps are looked at."""
+"""The control models of a run, of cells or of things: the only place where audits distinguish the two."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def load_models(
     learnt: Mapping[str, Any],
     device: torch.device,
 ) -> ControlModels | ThingModels:
-    """As a checkpoint has them."""
+    """The control models of a checkpoint."""
     make = ThingModels if config.things.slots else ControlModels
     models: ControlModels | ThingModels = make(config, frame_shape, n_actions, device)
     models.load_state_dict(part(learnt, "observer.control"))
@@ -37,7 +37,7 @@ def maps_and_controls(
     seen: Truth,
     in_place: Callable[[list[Maps]], list[Maps]],
 ) -> tuple[list[Maps], dict[str, Scores]]:
-    """What the models say of the recorded episodes, where they see it, and the rows it is compared with; `seen` and
+    """The models' maps of the recorded episodes, where the models see them, and the reference rows; `seen` and
     `in_place` are those of `audit.controls.controls`."""
     if isinstance(models, ThingModels):
         return thing_maps(models, seen), thing_controls(models, truth, seen, in_place)

@@ -1,7 +1,7 @@
-"""Anybody's maps on the same truth: from a file of arrays, or from a function that is given the episodes.
+"""Maps from other code on the same truth: from a file of arrays, or from a function that gets the episodes.
 
 A map is an array (T + 1, H, W) or (T + 1, H * W), one value per cell of every frame; or (T + 1, px_h, px_w), of which a
-cell gets the mean. What it is a map of is its name:
+cell gets the mean. Its name says what it is a map of:
 
     map        one map for everything: scored as direct control, as g, and over the movers
     direct     control of the last action
@@ -88,8 +88,8 @@ def audit_maps(
 
 
 def untrained(truth: Truth, device: torch.device) -> ControlModels:
-    """Models that know the statistics of the episodes and nothing else: relations of pairs, since those by sight know,
-    untrained, what is near, and rules that g is most flattered by."""
+    """Untrained models with the statistics of the episodes: with relations by pairs, since those by sight use nearness
+    even untrained, and with the rules that give g its highest scores."""
     config = with_preset(TrainConfig("mega", truth.about["game"]), "auto").control
     rules = replace(config.latent, combine="sum", hold=True, clip=True, above_chance=True)
     config = replace(config, rtm=replace(config.rtm, model="pairs"), latent=rules)
@@ -101,7 +101,7 @@ def untrained(truth: Truth, device: torch.device) -> ControlModels:
 
 
 def read_maps(source: str, truth: Truth) -> list[Maps]:
-    """Everybody's maps, one `Maps` per episode."""
+    """The maps of a source, one `Maps` per episode."""
     given = _from_file(Path(source), truth) if source.endswith(".npz") else _from_function(source, truth)
     return [_as_maps(one, e, truth.grid, f"{source}, episode {i}") for i, (one, e) in enumerate(given)]
 

@@ -1,17 +1,16 @@
-"""What does a reward pay for? Its return of a game to four players, before anything is trained on it.
+"""What does a reward encourage? Its mean return per game for four players, before anything is trained on it.
 
   good     the policy of a run, best of one that was trained on the score
   random   uniformly random actions
   idle     always action 0, which does nothing in most games
-  worst    the good player's opposite: what it likes least, this one likes most, and dies soon
+  worst    the good policy with its preferences reversed: it likes best what the good one likes least, and dies soon
 
-A reward that is to teach play must be worth most to the good player. Other agents may play beside them, such as one
-that was trained on the reward: if it is paid less than the good player, it has not learnt the reward well; if it is
-paid more and scores less, the reward is for something else.
+A reward that is to teach play must give the good player the highest return. Other agents may be compared, such as one
+that was trained on the reward: if its return is lower than the good player's, it has not learnt the reward well; if its
+return is higher and its score lower, the reward is for something else.
 
-All forms of mega-reward look at the same games,
-so that a table of players x forms costs four short plays. Maps are those of a run, true ones (an oracle), or those of
-models that have learnt nothing: what an untrained model finds worth doing is no merit of control.
+All forms of mega-reward are computed on the same games, so a table of players x forms needs four short plays. Maps are
+those of a run, true ones (an oracle), or those of untrained models, whose results cannot be credited to control.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from megareward.types import Bool, Float, Tensor
 
 PLAYERS = ("good", "random", "idle", "worst")
 SEED = 3_000_000
-"""Of the games; far from those of training, evaluation and audits."""
+"""Seed of the games; far from those of training, evaluation and audits."""
 
 
 class Idle(RandomAgent):
@@ -53,14 +52,14 @@ class Idle(RandomAgent):
 
 
 def forms_of(control: ControlConfig) -> dict[str, LatentConfig]:
-    """Every form of Eq. 11 on otherwise the same settings, and Eq. 10 and 11 as the paper prints them."""
+    """Every form of Eq. 11 with otherwise equal settings, and Eq. 10 and 11 as the paper prints them."""
     forms = [form for form in FORMS if form not in OF_PLACES or not control.things.slots]
     own = {form: replace(control.latent, reward=form) for form in forms}
     return {"as printed": literal(ControlConfig()).latent} | own
 
 
 def discounted(rewards: Float[Tensor, "T N"], over: Bool[Tensor, "T N"], discount: float) -> Float[Tensor, "T N"]:
-    """The return from each step on, as far as it was played; `over`: nothing follows this step."""
+    """The return from each step on, over the steps played; `over`: the return ends with this step."""
     returns = torch.zeros_like(rewards)
     ahead = torch.zeros_like(rewards[0])
     for t in reversed(range(len(rewards))):
@@ -70,12 +69,12 @@ def discounted(rewards: Float[Tensor, "T N"], over: Bool[Tensor, "T N"], discoun
 
 
 AFTER = 10
-"""Steps that belong to an event, its own included."""
+"""Steps counted as after an event, its own included."""
 
 
 def by_event(rewards: Float[Tensor, "T N"], points: Float[Tensor, "T N"]) -> dict[str, float | None]:
-    """The mean reward of a step from a point won on, from a point lost on, and of all other steps; None where there is
-    no such step. Where both were within `AFTER` steps the step counts for both."""
+    """The mean reward per step in the `AFTER` steps from a point won, from a point lost, and in all other steps; None
+    if there is no such step. A step after both kinds counts for both."""
 
     def after(event: Bool[Tensor, "T N"]) -> Bool[Tensor, "T N"]:
         found = event.clone()
@@ -104,13 +103,13 @@ def probe(
     """The mean return of every form of mega-reward to each player, from the beginning of a game on.
 
     good: folder of the run whose policy is the good player.
-    beside: runs of the same game whose policies play, too; they are called by the names of their folders.
+    beside: runs of the same game whose policies play too, under the names of their folders.
     maps: folder of a run whose control models make the maps; if None, untrained ones do.
-    oracle: true maps instead, by following the actions of so many steps; mini games only.
-    steps, n_envs: how long each player plays how many games side by side.
+    oracle: use true maps instead, following each action for this many steps; mini games only.
+    steps, n_envs: how long each player plays, and how many games in parallel.
     discount: of the returns. They are taken from the first step of every game that begins before the last
-        3 / (1 - discount) steps, whose future was not played. (From any other step a reward for growth pays little to
-        whoever has much already.)
+        3 / (1 - discount) steps, whose future was not played. (From other steps, a reward for the growth of control is
+        small for a player that has much control already.)
 
     Returns {"score": points per 1000 steps by player, "returns": {form: {player: [mean, standard error]}}, "events":
     {form: {player: `by_event`}}, ...}.
@@ -178,7 +177,7 @@ def others(
 
 
 class Play:
-    """One player's games, watched by one control observer per form."""
+    """One player's games, with one control observer per form of the reward."""
 
     def __init__(
         self,
@@ -207,11 +206,11 @@ class Play:
         self.points = list[Tensor]()
         self.growth = {name: list[Tensor]() for name in forms}
         self.amount = {name: list[Tensor]() for name in forms}
-        """Sum of g, one more than steps."""
+        """Sum of g of each frame, one more than steps."""
         self.terminated, self.ended, self.first = list[Tensor](), list[Tensor](), list[Tensor]()
 
     def run(self, steps: int) -> Iterator[int]:
-        """Play; says after every step how many are done."""
+        """Play; yields the number of steps done after each."""
         self.player.begin()
         self.look()
         for t in range(steps):
@@ -225,7 +224,7 @@ class Play:
         self.player.env.close()
 
     def look(self) -> None:
-        """Every observer sees the newest frames. Their models are the same, so what these attend to is found once."""
+        """Show every observer the newest frames. Their models are the same, so attention is computed once."""
         seen = self.player.collector.seen(self.player.rollout.index(0))
         attention = None
         for name, observer in self.observers.items():
@@ -241,7 +240,7 @@ class Play:
 
     @property
     def opens(self) -> Bool[Tensor, "T N"]:
-        """The steps that leave the first frame of a game."""
+        """The steps from the first frame of a game."""
         first = torch.stack(self.first)
         return torch.cat([torch.ones_like(first[:1]), first[:-1]])
 
@@ -251,13 +250,13 @@ class Play:
         return torch.stack(self.ended)
 
     def paid(self, name: str, charge: bool) -> Float[Tensor, "T N"]:
-        """The rewards of a form; with the charge, an end costs all that was under control."""
+        """The rewards of a form; with the charge, the reward at an end is minus all control held."""
         growth, amount = torch.stack(self.growth[name][1:]), torch.stack(self.amount[name][:-1])
         return torch.where(torch.stack(self.terminated), -amount, growth) if charge else growth
 
 
 class SharedBranches:
-    """The branches of a game for several oracles that look at it in turn: the first one's, found once a step."""
+    """The branches of a game for several oracles that ask in turn; they are computed once per step."""
 
     def __init__(self, branches: Branches, users: int) -> None:
         self.branches, self.users, self.calls = branches, users, 0
@@ -282,7 +281,7 @@ def share_branches(oracles: list[Oracle]) -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """For people: one row per form, and whether the good player is paid most, by how many standard errors."""
+    """The result as text: one row per form, and by how many standard errors the good player's return is the highest."""
     rows = [["form", *result["score"], "good is paid most by"]]
     for name, by_player in result["returns"].items():
         others = {player: value for player, value in by_player.items() if player != "good"}
@@ -302,7 +301,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def event_lines(result: dict[str, Any]) -> list[str]:
-    """What the good player is paid a step, after points and otherwise."""
+    """Text: the good player's mean reward per step, after points and otherwise."""
     rows = [["form", "after a point won", "after a point lost", "otherwise"]]
     for name, by_player in result["events"].items():
         rows.append([name, *("-" if paid is None else f"{paid:.3g}" for paid in by_player["good"].values())])

@@ -1,4 +1,4 @@
-"""Play some episodes and find the truth about them; what was found once is read from disk afterwards."""
+"""Play some episodes and find the truth about them, or read it from disk if it was found before."""
 
 import dataclasses
 import hashlib
@@ -28,7 +28,7 @@ from megareward.types import Tensor
 from megareward.waiting import waiting
 
 Progress = Callable[[int, int], None]
-"""Hears how many steps of how many are done."""
+"""Is called with the number of steps done and of all steps."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Plan:
     policy: Literal["random", "trained"] = "random"
     episodes: int = 8
     frames: int = 300
-    """Decisions per episode; it may end before."""
+    """Maximum number of decisions per episode."""
     lags: int = 64
     seed: int = 2_000_000
 
@@ -51,15 +51,15 @@ class Plan:
 
 
 def audited(config: TrainConfig) -> TrainConfig:
-    """The same game as the recorded actions alone decide it: without sticky actions, since a clone of the emulator
-    would not remember the last button, and without buttons pressed for the agent. Noise decides nothing: the policy
-    plays through it, the truth is that of the game behind it. Neither does a camera: where the game is known without
-    it, an action that only moves the camera controls nothing."""
+    """The same game, determined by the recorded actions alone: without sticky actions, since a clone of the emulator
+    would not remember the last button, and without FIRE pressed after a lost life. Noise and camera do not matter: the
+    policy sees the noise, but the truth is that of the game without it; and if the game has a version with a still
+    camera, an action that only moves the camera controls nothing."""
     return dataclasses.replace(config, env=config.env.deterministic().with_still_camera(), stabilise=0)
 
 
 def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict[str, Any]:
-    """Everything the truth depends on; of the checkpoint only if its policy plays."""
+    """Everything the truth depends on, including the checkpoint if its policy plays."""
     env = {name: value for name, value in to_dict(audited(config).env).items() if name not in ("threads", "groups")}
     grid = [config.control.H, config.control.W]
     asked = {"game": config.game, "env": env, "hide_score": config.hides_score, "grid": grid}
@@ -68,7 +68,7 @@ def question(config: TrainConfig, plan: Plan, learnt: dict[str, Tensor]) -> dict
 
 
 def fingerprint(tensors: dict[str, Tensor]) -> str:
-    """Different for different weights."""
+    """A hash of the weights."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         digest.update(name.encode())
@@ -77,7 +77,7 @@ def fingerprint(tensors: dict[str, Tensor]) -> str:
 
 
 def truth_path(asked: dict[str, Any], folder: Path) -> Path:
-    """Where the answer is kept."""
+    """File of the truth that answers this question."""
     digest = hashlib.sha256(json.dumps([TRUTH_VERSION, asked], sort_keys=True).encode()).hexdigest()
     return folder / f"{asked['game']}-{asked['policy']}-{digest[:12]}.safetensors.xz"
 
@@ -93,9 +93,9 @@ def find_truth(
     progress: Progress = lambda done, of: None,
     warn: Callable[[str], None] = warn,
 ) -> tuple[Truth, Path]:
-    """The truth that the plan asks for, from disk or found now, and where it lies. If the trained policy is to play,
-    `learnt` is its checkpoint. `given`: the set itself, or a folder of sets; then nothing is branched. Of several
-    processes that ask at once, the first finds it and the others wait. What cannot be kept is found again next time."""
+    """The truth for a plan, read from disk or found now, and its path. If the trained policy is to play, `learnt` is
+    its checkpoint. `given`: an existing set, or a folder of sets; then nothing is branched. Of several processes that
+    ask at once, the first finds the truth and the others wait. If it cannot be saved, it is found again next time."""
     asked = question(config, plan, learnt or {})
     if given is not None:
         return _read_given(given, asked)
@@ -114,7 +114,7 @@ def find_truth(
 
 
 def _read_given(given: Path, asked: dict[str, Any]) -> tuple[Truth, Path]:
-    """A set that was made before, unless it answers another question."""
+    """Read an existing set, and refuse it if it answers another question."""
     if not given.exists():
         raise UsageError(f"--truth {given} does not exist; give a file or a folder that `megareward truth` wrote.")
     path = truth_path(asked, given) if given.is_dir() else given
@@ -162,7 +162,7 @@ def branched(
 def _mini_truth(
     config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
 ) -> tuple[tuple[str, ...], list[AuditedEpisode]]:
-    """Branches run beside the games."""
+    """The truth of a mini game: branches run beside the games."""
     env = game_of(player.env)
     assert isinstance(env, MiniGame)
     grid = Grid(config.control.H, config.control.W, *env.frame_shape)
@@ -189,7 +189,7 @@ def _mini_truth(
 def _atari_truth(
     config: TrainConfig, plan: Plan, player: Player, processes: int, progress: Progress
 ) -> tuple[tuple[str, ...], list[AuditedEpisode]]:
-    """The vector emulator plays; clones of the plain one branch afterwards."""
+    """The truth of an Atari game: the vector emulator plays; clones of the plain emulator branch afterwards."""
     assert isinstance(config.env, AtariConfig)
     names = player.env.action_names
     try:

@@ -1,4 +1,4 @@
-"""Audit one run: is what it believes to control under control?"""
+"""Audit one run: do its control maps agree with the truth?"""
 
 import json
 import os
@@ -54,15 +54,15 @@ def audit_run(
 
     run: the folder that training wrote; the newest checkpoint in it is audited.
     game: another game with as many actions. If None, the run's own.
-    policy: who plays the episodes, uniformly random actions or the run's own policy.
+    policy: plays the episodes: uniformly random actions, or the run's own policy.
     lags: steps for which the effect of an action is followed.
-    frames, episodes, seed: decisions per episode (it may end before), how many, and the seed of the games.
-    cache: folder of the truth, which is found once. If None, `audit-truth` beside the run.
-    truth_from: a truth set made before, or a folder of such; it must be the one asked for, and nothing is branched.
-    processes: workers that branch Atari games; 0 is one per core.
-    device: where the control models run.
+    frames, episodes, seed: most decisions per episode, number of episodes, and the seed of the games.
+    cache: folder that keeps the truth for later audits. If None, `audit-truth` beside the run.
+    truth_from: an existing truth set, or a folder of such; it must be the one asked for, and nothing is branched.
+    processes: workers that branch Atari games; 0: one per core.
+    device: of the control models.
 
-    Returns the scores, those of controls (`audit.controls`) and what they are of; `save_audit` writes them.
+    Returns the scores, those of controls (`audit.controls`) and a description of both; `save_audit` writes them.
     """
     folder = RunFolder.open(run)
     config = read_config(folder, warn)
@@ -117,15 +117,14 @@ def audit_run(
 
 
 def save_audit(record: dict[str, Any], folder: Path) -> Path:
-    """Into the run's folder, where `report` and `watch --audited` look for it, or into another one. What was found on
-    another game than the run's own is kept apart."""
+    """Write an audit into the run's folder, where `report` and `watch --audited` look for it, or into another one.
+    Audits on another game than the run's own get another name."""
     name = f"audited-on-{record['game']}" if record["on_another_game"] else "audit"
     return save_file(folder / f"{name}-{record['policy']}.json", (json.dumps(record, indent=1) + "\n").encode())
 
 
 def other_scores(truth: Truth, maps: list[Maps], latent: LatentConfig) -> dict[str, Any]:
-    """What is asked of models only: whether their values are probabilities, and to what movers control is handed. g is
-    divided by its bound."""
+    """Scores for models only: calibration, and to which movers control is handed. g is divided by its bound."""
     true_direct = torch.cat([episode.direct[1:] for episode in truth.episodes])
     controlled = torch.cat([episode.influence.any(1)[1:] for episode in truth.episodes])
     handed_on = [own.handed_on for own in maps if own.handed_on is not None]
@@ -163,7 +162,7 @@ def on_game(config: TrainConfig, game: str) -> TrainConfig:
 def models_of_run(
     config: TrainConfig, learnt: dict[str, Any], device: torch.device, run: Path
 ) -> ControlModels | ThingModels:
-    """The run's control models, if they can see and name what this game shows and does."""
+    """The run's control models, if they fit the frames and the actions of this game."""
     if not part(learnt, "observer.control"):
         raise UsageError(
             f"{run} holds no control models; audit the run itself, or what `export --to-watch` made of it."

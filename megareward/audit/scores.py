@@ -1,7 +1,7 @@
 """How well a map agrees with the truth: AUROC, rank correlation, calibration, intervals over episodes.
 
-A frame counts if it can tell: AUROC needs a controlled and an uncontrolled cell, a correlation a truth that varies.
-Scores are means over the frames that count; episodes are what is resampled, as frames of one episode are alike.
+A frame counts if the score is defined for it: AUROC needs a controlled and an uncontrolled cell, a correlation a truth
+that varies. Scores are means over the frames that count; the bootstrap resamples episodes, as their frames are alike.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,8 +21,8 @@ BINS = 10
 def auroc(
     learnt: Float[Tensor, "*B HW"], true: Bool[Tensor, "*B HW"], among: Bool[Tensor, "*#B HW"] | None = None
 ) -> Float[Tensor, "*B"]:
-    """The chance that a truly controlled cell has a higher value than another one of the same frame; ties count half.
-    Of the cells `among` only, if given. NaN where all of them are of one kind."""
+    """The chance that a truly controlled cell has a higher value than an uncontrolled one of the same frame; ties count
+    half. If given, only cells `among` are compared. NaN for frames in which all of them are of one kind."""
     of_interest = torch.ones_like(true) if among is None else among.expand_as(true)
     high, low = true & of_interest, ~true & of_interest
     tells = high.any(-1) & low.any(-1)
@@ -42,14 +42,14 @@ def spearman(learnt: Float[Tensor, "B HW"], true: Float[Tensor, "B HW"]) -> Floa
 
 
 def ranks(values: Float[Tensor, "B HW"], among: Bool[Tensor, "B HW"] | None = None) -> Float[Tensor, "B HW"]:
-    """From 1 up, equals sharing the mean of theirs. Of the cells `among` only, if given; others get no meaning."""
+    """Ranks from 1 up; equal values share their mean rank. If given, only of cells `among`; others are meaningless."""
     ordered = (values if among is None else values.masked_fill(~among, float("inf"))).sort(-1).values
     below, up_to = (torch.searchsorted(ordered, values.contiguous(), right=right) for right in (False, True))
     return (below + up_to + 1).double() / 2
 
 
 class Estimate(NamedTuple):
-    """A mean over frames with its 95% interval over episodes; None where nothing can be said."""
+    """A mean over frames with its 95% interval over episodes; None if undefined."""
 
     mean: float | None
     low: float | None
@@ -59,23 +59,23 @@ class Estimate(NamedTuple):
 
 
 def estimate(per_episode: Sequence[Float[Tensor, "_"]]) -> Estimate:
-    """Mean of all numbers that are not NaN; bootstrap over the episodes that have any."""
+    """Mean of all numbers that are not NaN, with a bootstrap interval over the episodes that have any."""
     counted = [values[~values.isnan()] for values in per_episode]
     means = [float(values.mean()) for values in counted if len(values)]
     sizes = [len(values) for values in counted if len(values)]
     if not sizes:
         return Estimate(None, None, None, 0)
     mean = float(np.average(means, weights=sizes))
-    low, high = interval(means, sizes) if len(sizes) > 1 else (None, None)  # one episode says nothing about others
+    low, high = interval(means, sizes) if len(sizes) > 1 else (None, None)  # a single episode has no spread
     return Estimate(mean, None if low is None else float(low), None if high is None else float(high), sum(sizes))
 
 
 Scores = dict[str, Estimate | list[Estimate]]
-"""By name, see `COMPARISONS` and, by lag at [n - 1], `BY_LAG`; without those that the maps say nothing about."""
+"""By name: see `COMPARISONS` and, by lag at [n - 1], `BY_LAG`. Scores for which there is no map are left out."""
 
 
 class Subject(NamedTuple):
-    """One episode and all that comparisons ask about it."""
+    """One episode with all that comparisons need."""
 
     episode: AuditedEpisode
     movers: Bool[Tensor, "T_plus_1 HW"]
@@ -85,7 +85,7 @@ class Subject(NamedTuple):
 
     @property
     def under_control(self) -> Bool[Tensor, "T_plus_1 HW"]:
-        """By any of the actions that were followed."""
+        """Cells controlled by any of the actions that were followed."""
         return self.episode.influence.any(1)
 
 
@@ -94,17 +94,17 @@ def of_direct(own: Maps, about: Subject) -> Tensor | None:
 
 
 def of_shown_direct(own: Maps, about: Subject) -> Tensor | None:
-    """Of all that is to be seen, what does the last action control? Where the body tends to be does not help here."""
+    """AUROC of direct control among cells that show something; knowing the body's usual place does not help."""
     return None if own.direct is None else auroc(own.direct, about.episode.direct, about.shows)
 
 
 def of_g(own: Maps, about: Subject) -> Tensor | None:
-    """Positive: a cell that any of the followed actions controls."""
+    """AUROC of g; positive are cells that any of the followed actions controls."""
     return None if own.g is None else auroc(own.g, about.under_control)
 
 
 def of_ranks(own: Maps, about: Subject) -> Tensor | None:
-    """Against g by Eq. 9 with the true influence."""
+    """Rank correlation of g with that of Eq. 9 from the true influence."""
     return None if own.g is None else spearman(own.g, about.episode.g(about.rho))
 
 
@@ -113,12 +113,12 @@ def of_lags(own: Maps, about: Subject) -> Tensor | None:
 
 
 def of_movers(own: Maps, about: Subject) -> Tensor | None:
-    """What moves because of an earlier action, against what moves by itself."""
+    """AUROC of what movers were handed: those that move because of an earlier action against those that do not."""
     return None if own.handed_on is None else auroc(own.handed_on, about.under_control, about.movers)
 
 
 def of_kept_movers(own: Maps, about: Subject) -> Tensor | None:
-    """The same of g as it is, with all that its cells kept: not at chance for rules alone."""
+    """The same for g, with all that its cells kept; rules alone are not at chance here."""
     return None if own.g is None else auroc(own.g, about.under_control, about.movers)
 
 
@@ -129,7 +129,8 @@ def of_movers_lags(own: Maps, about: Subject) -> Tensor | None:
 
 
 def of_relation(own: Maps, about: Subject) -> Tensor | None:
-    """Does a controlled mover follow from a cell that its control can have come from? Mean over those of a frame."""
+    """AUROC of the relation for controlled movers: do they follow from cells that their control can have come from?
+    Mean over the movers of a frame."""
     if own.relation is None:
         return None
     asked = (about.movers & about.under_control)[:, :, None]  # (T + 1, to, 1)
@@ -146,7 +147,7 @@ COMPARISONS: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
     "kept_movers_auroc": of_kept_movers,
     "relation_auroc": of_relation,
 }
-"""Each gives a number per frame; NaN where the frame cannot tell, None where the maps cannot."""
+"""Each gives a number per frame; NaN for frames without a defined score, None without such a map."""
 BY_LAG: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
     "lag_auroc": of_lags,
     "movers_lag_auroc": of_movers_lags,
@@ -155,11 +156,11 @@ BY_LAG: dict[str, Callable[[Maps, Subject], Tensor | None]] = {
 
 
 Numbers = dict[str, list[Shaped[Tensor, "_ ..."]]]
-"""By name, of each episode: a number per frame, or per frame and lag."""
+"""By name and episode: a number per frame, or per frame and lag."""
 
 
 def compared(truth: Truth, maps: Sequence[Maps], rho: float) -> Numbers:
-    """Compare the maps of each episode, of every frame but the first, which shows nothing yet."""
+    """Compare the maps of each episode in every frame but the first, which has no action before it."""
     subjects = [Subject(*parts, rho) for parts in zip(truth.episodes, truth.movers(), truth.visible(), strict=True)]
     found: Numbers = {}
     for name, compare in (COMPARISONS | BY_LAG).items():
@@ -170,7 +171,7 @@ def compared(truth: Truth, maps: Sequence[Maps], rho: float) -> Numbers:
 
 
 def estimates(numbers: Sequence[Numbers]) -> Scores:
-    """The scores of one or several sets of maps; of several, a frame's score is the mean."""
+    """The scores of one or several sets of maps; with several, a frame's score is their mean."""
     scores: Scores = {}
     for name in numbers[0]:
         joint = [torch.stack(each).mean(0) for each in zip(*(own[name] for own in numbers), strict=True)]
@@ -195,7 +196,7 @@ def as_dict(scores: Scores) -> dict[str, Any]:
 
 
 def in_short(scores: Scores) -> dict[str, Any]:
-    """The same, but of what is by lag the means only."""
+    """The same, with only the means of scores by lag."""
     return {
         name: [each.mean for each in found] if isinstance(found, list) else found._asdict()
         for name, found in scores.items()
@@ -203,9 +204,9 @@ def in_short(scores: Scores) -> dict[str, Any]:
 
 
 def handed_to_movers(truth: Truth, handed_on: Sequence[Float[Tensor, "_ HW"]]) -> dict[str, float | None]:
-    """Of all control that movers are handed, how much goes to such as are truly under control? Beside it the share of
-    movers that are, which is what maps have that hand all of them the same. Every frame with a mover counts, also where
-    all of them are of one kind, so that no order within a frame could tell."""
+    """The share of all control handed to movers that goes to those truly under control; and their share of the movers,
+    which is the score of maps that hand all movers the same. Every frame with a mover counts, also if all of them are
+    of one kind, where AUROC is undefined."""
     movers = torch.cat(truth.movers())
     controlled = torch.cat([episode.influence.any(1) for episode in truth.episodes]) & movers
     handed = torch.cat(list(handed_on)).double() * movers
@@ -217,7 +218,7 @@ def handed_to_movers(truth: Truth, handed_on: Sequence[Float[Tensor, "_ HW"]]) -
 
 
 def calibration(learnt: Float[Tensor, "B HW"], true: Bool[Tensor, "B HW"]) -> dict[str, Any]:
-    """Of the cells given about this value, how many were controlled? `error` is the mean distance between the two."""
+    """Share of controlled cells by bin of the map's value. `error`: mean distance between value and share."""
     values = learnt.double().flatten()
     which = (values * BINS).long().clamp(0, BINS - 1)
     cells = torch.bincount(which, minlength=BINS)

@@ -4,7 +4,7 @@ from typing import Any
 
 SHOWN_LAGS = (1, 2, 4, 8, 16, 32, 64)
 FEW = 30
-"""Fewer frames than these say little; a table of games does not count the score then."""
+"""Least number of frames for a score to count in a table of games."""
 SHOWN = {
     "direct_auroc": "direct control, AUROC",
     "shown_direct_auroc": "direct control among what is shown, AUROC",
@@ -31,7 +31,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def column(record: dict[str, Any]) -> list[tuple[str, str]]:
-    """What the table says about one run: names of rows and texts, empty where nothing is known."""
+    """One column of the table: names of rows and texts, empty if unknown."""
     scores, trained = record["scores"], record["trained_frames"]
     rows = [
         ("run", record["run"]),
@@ -62,8 +62,8 @@ def handed_text(found: dict[str, Any] | None) -> str:
 
 
 def share(record: dict[str, Any], name: str) -> float | None:
-    """How far a score is on the way from untrained models (0) to the most that can be seen (1), if both are known."""
-    if "controls" not in record:  # an audit of before there were any
+    """A score rescaled so that untrained models are 0 and the most that can be seen is 1; None if either is unknown."""
+    if "controls" not in record:  # an older audit, without controls
         return None
     start, end = (record["controls"][row].get(name, {}).get("mean") for row in ("untrained", "seen"))
     own = record["scores"].get(name, {}).get("mean")
@@ -84,7 +84,7 @@ def way_text(record: dict[str, Any], name: str) -> str:
 
 
 def estimate_text(estimate: dict[str, Any] | None) -> str:
-    """Empty for maps that say nothing about it."""
+    """A score as text; empty if there is none."""
     if estimate is None:
         return ""
     if estimate["mean"] is None:

@@ -1,4 +1,4 @@
-"""What models of things say about recorded episodes, and the rows that they are compared with (`audit.controls`)."""
+"""Maps of thing models over recorded episodes, and the rows that they are compared with (`audit.controls`)."""
 
 from collections.abc import Callable
 
@@ -14,13 +14,13 @@ from megareward.things.models import ThingAttention, ThingModels
 
 
 def thing_maps(models: ThingModels, truth: Truth, *, all_alike: bool = False) -> list[Maps]:
-    """Of every recorded episode; all zero at frame 0. `all_alike`: every thing that is seen is controlled at once."""
+    """Maps of every recorded episode; all zero at frame 0. `all_alike`: every visible thing counts as controlled."""
     controls = [followed(models, episode, all_alike=all_alike) for episode in truth.episodes]
     return [Maps(control.direct, control.g, control.handed_on) for control in controls]
 
 
 def followed(models: ThingModels, episode: AuditedEpisode, *, all_alike: bool = False) -> ThingControl:
-    """What the tracker says of an episode, its T + 1 frames in place of environments."""
+    """The tracker's maps of an episode; its T + 1 frames take the place of environments."""
     tracker, only = ThingTracker(models, 1), torch.zeros(1, dtype=torch.int64, device=models.device)
     frames, actions = episode.frames.to(models.device), episode.actions.to(models.device)
     found = models.find(frames[None])[0]  # (T + 1, S, 6)

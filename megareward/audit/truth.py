@@ -1,4 +1,4 @@
-"""The truth about recorded episodes, and its file. `load_truth(path)` is all that a reader needs.
+"""The truth about recorded episodes, and its file. Readers only need `load_truth(path)`.
 
     truth = load_truth(path)
     episode = truth.episodes[0]
@@ -32,9 +32,9 @@ from megareward.state import MismatchError, check_fits
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 TRUTH_VERSION = 1
-"""Rises when truth of an older version must be found anew."""
+"""Increased when truth of an older version must be found again."""
 FLASH = 0.5
-"""A step that changes more than this share of the pixels moves nothing: there are no movers in it."""
+"""A step that changes more than this share of the pixels is a flash and has no movers."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AuditedEpisode:
 
     @property
     def influence(self) -> Bool[Tensor, "T_plus_1 L HW"]:
-        """Whether any alternative would."""
+        """Whether any alternative would change the cell."""
         return self.changed > 0
 
     @property
@@ -62,8 +62,8 @@ class AuditedEpisode:
 
     @property
     def sources(self) -> Bool[Tensor, "T_plus_1 HW HW"]:
-        """[t, to, from]: an action that controls `to` in frame t controlled `from` in frame t - 1; where else should
-        its effect have come from?"""
+        """[t, to, from]: some action that controls `to` in frame t controlled `from` in frame t - 1, from where its
+        effect can have come."""
         influence = self.influence.float()
         found = torch.einsum("tni,tnj->tij", influence[1:, 1:], influence[:-1, :-1]) > 0
         return torch.cat([torch.zeros_like(found[:1]), found])
@@ -109,11 +109,11 @@ class Truth:
 
 
 COMPRESSED = b"\xfd7zXZ"
-"""How a compressed file begins. Frames are alike: a set takes less than a hundredth of its size in memory."""
+"""First bytes of a compressed file. Frames are alike: a file has less than a hundredth of the size in memory."""
 
 
 def save_truth(truth: Truth, path: Path) -> None:
-    """Safetensors, compressed by xz, which also notices damage. A file that exists is whole."""
+    """Write safetensors, compressed by xz, which also detects damage. The file appears whole or not at all."""
     tensors = {
         f"{i}.{name}": value.contiguous() for i, e in enumerate(truth.episodes) for name, value in vars(e).items()
     }
@@ -151,14 +151,14 @@ def load_truth(path: Path) -> Truth:
 
 
 def _header(data: bytes) -> dict[str, Any]:
-    """What `save_truth` said of the tensors: safetensors begin with the length of a JSON text, and the text."""
+    """The header that `save_truth` wrote: safetensors begin with the length of a JSON text, and the text."""
     length = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(json.loads(data[8 : 8 + length]).get("__metadata__", {}).get("truth", "{}"))
     return header
 
 
 def _check(truth: Truth) -> None:
-    """Raises unless every episode has the sizes that the header speaks of."""
+    """Raise unless every episode has the sizes that the header gives."""
     (px_h, px_w), (H, W), A = truth.frame_shape, truth.about["grid"], len(truth.action_names)
     for episode in truth.episodes:
         T = len(episode.actions)

@@ -52,7 +52,7 @@ from megareward.types import Tensor
 
 
 def seconds_per_call(call: Callable[[], object], device: torch.device, budget: float) -> float:
-    """The least disturbed of as many calls as the budget allows, at least 3, after warming up."""
+    """The shortest time of as many calls as the budget allows, at least 3, after warming up."""
 
     def once() -> float:
         start = time.perf_counter()
@@ -68,7 +68,7 @@ def seconds_per_call(call: Callable[[], object], device: torch.device, budget: f
 
 
 def training_step(models: ControlModels, variant: Variant, batch: Transitions, rtm_only: bool) -> Callable[[], object]:
-    """A call that does one gradient step, from bytes to Adam: of RTM, or of ADM and RTM."""
+    """A function that does one gradient step, from uint8 frames to Adam: of RTM, or of ADM and RTM."""
     models.modules.train()
     learner = ControlLearner(models)
     randomness = learner.draw_randomness(len(batch.actions), learner.noise)
@@ -149,8 +149,8 @@ def bench_inference(variant: Variant, n_envs: int, device: torch.device, budget:
 
 
 def guarded(bench: Callable[..., dict[str, Any]], name: str, batch: int, *rest: Any) -> dict[str, Any]:
-    """A row even where a variant fails. Catching everything is right here: each variant leans on another compiler or
-    library, one of them failing is a result of the comparison, and the others must still be measured."""
+    """Run a benchmark, and return a row even if it fails. Every exception is caught: each variant depends on another
+    compiler or library, its failure is a result of the comparison, and the others must still be measured."""
     try:
         row = bench(VARIANTS[name], batch, *rest)
     except Exception as error:
@@ -164,7 +164,7 @@ def guarded(bench: Callable[..., dict[str, Any]], name: str, batch: int, *rest: 
 
 
 def ceilings(device: torch.device) -> dict[str, float]:
-    """What this card reaches at most: matrix products in bf16, and copies in memory."""
+    """Peak speeds of this GPU: matrix products in bf16, and copies in memory."""
     a = torch.randn(8192, 8192, device=device, dtype=torch.bfloat16)
     x = torch.empty(2**30, device=device, dtype=torch.uint8)
     y = torch.empty_like(x)
@@ -175,7 +175,7 @@ def ceilings(device: torch.device) -> dict[str, float]:
 
 
 def profile(variant: Variant, batch_size: int, device: torch.device, n_steps: int = 3) -> str:
-    """Where the time of a training step goes, kernel by kernel."""
+    """Time of a training step by kernel, as text."""
     models, batch = build(variant, device), frames_like_a_game(batch_size, device)
     models.normaliser.observe(batch.now)
     if variant.attended:
@@ -216,14 +216,14 @@ def bench_control(
     budget_s: float = 170.0,
     with_profile: bool = False,
 ) -> dict[str, Any]:
-    """All measurements as one dictionary: machine, ceilings, rows, profile. Prints each row as it is known.
+    """All measurements as one dictionary: machine, ceilings, rows, profile. Prints each row when it is measured.
 
     batches: transitions per gradient step; if empty, 256 and 1024 on a GPU, 16 on a CPU.
     n_envs: environments per step of inference; if None, 256 on a GPU, 16 on a CPU.
     variants: names in `VARIANTS`; if empty, those that suit the device.
-    seconds: of each measurement; if None, 0.5 on a GPU, 4 on a CPU.
-    budget_s: seconds after which torch.compile is left out.
-    with_profile: also show, kernel by kernel, where the time of the fastest training step goes.
+    seconds: length of each measurement; if None, 0.5 on a GPU, 4 on a CPU.
+    budget_s: time limit; variants with torch.compile are skipped if less than a minute of it is left.
+    with_profile: also show the time of the fastest training step by kernel.
     """
     device, start = torch.device(device), time.perf_counter()
     on_gpu = device.type == "cuda"

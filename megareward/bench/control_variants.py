@@ -34,7 +34,7 @@ class Variant:
     graph: bool = False
     compile: bool = False
     mixture: bool = False
-    """Pairs of cells with the loss and the drawn cells of our own, not the paper's."""
+    """Pairs of cells with our own loss and sampling of cells, not the paper's."""
     local: bool = False
     """Relations by sight, the default, in place of pairs of cells."""
 
@@ -84,7 +84,7 @@ INFERENCE_VARIANTS = (
 
 
 class PlainRTM(RTM):
-    """The same model with every pair forwarded on its own: same numbers, but for the encoders' running variance."""
+    """The same model with every pair forwarded on its own: same numbers, except for the encoders' running variance."""
 
     def attend(
         self,
@@ -159,7 +159,7 @@ def frames_like_a_game(batch: int, device: torch.device) -> Transitions:
 
 
 def sharpen(models: ControlModels, batch: Transitions, share: float) -> None:
-    """Scale Gamma's scores until about `share` of the pairs is attended, as training does in its own time."""
+    """Scale Gamma's scores until about `share` of the pairs is attended, as after some training."""
     assert isinstance(models.rtm, RTM)
     weight = next(p for name, p in models.rtm.gamma.head.named_parameters() if name == "3.weight")
     original = weight.detach().clone()

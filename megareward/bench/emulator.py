@@ -13,9 +13,9 @@ from megareward.waiting import waiting
 
 
 def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:
-    """Step games that are under way, as fast as they go: groups that take turns are all kept busy.
+    """Step running games as fast as possible; all groups are kept busy.
 
-    Returns emulator frames and seconds; every step that was begun is finished.
+    Returns emulator frames and seconds; every step that was sent is received.
     """
     groups = env.n_groups
     n = env.n_envs // groups
@@ -40,7 +40,7 @@ def play_randomly(env: BatchedEnv, seconds: float) -> tuple[int, float]:
 
 
 def emulator_speed(env: BatchedEnv, seconds: float) -> float:
-    """Frames per second, after a while in which episodes drift apart and threads warm up."""
+    """Frames per second, after a warm-up of threads in which episodes drift apart."""
     env.reset(0)
     play_randomly(env, 0.2 * seconds)
     frames, elapsed = play_randomly(env, seconds)

@@ -18,10 +18,10 @@ def bench_config(
     overlap: Literal["auto", "on", "off"] = "auto",
     plain: bool = False,
 ) -> TrainConfig:
-    """A preset with other numbers of environments, groups of them and emulator threads (the last two: Atari only).
+    """A preset with other numbers of environments, and on Atari of groups and emulator threads.
 
-    If None, the preset's. `threads` are per group, 0 is one per core; `overlap` says whether control models learn
-    while the next rollout is collected; `plain` switches off all that is only fast.
+    None: the preset's. `threads` are per group, 0: one per core. `overlap`: whether control models learn while the next
+    rollout is collected. `plain`: switch off all that only saves time.
     """
     config = with_preset(TrainConfig(method=method, game=game), preset)
     config = replace(config, control=replace(config.control, overlap=overlap))

@@ -1,4 +1,4 @@
-"""Records of benchmarks as tables for the documentation: no number is typed by hand."""
+"""Records of benchmarks as tables for the documentation."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ HEAD = ("game", "method", "envs", "groups", "cells", "features", "emulator", "tr
 
 
 def records_in(folder: Path) -> list[tuple[str, dict[str, Any]]]:
-    """(file, record) of every measured training, in the order of the files; what else lies there is passed over."""
+    """(file, record) of every measured training, in the order of the files; other files are skipped."""
     found = []
     for file in sorted(folder.glob("*.json")):
         content = json.loads(file.read_text())
@@ -22,7 +22,7 @@ def records_in(folder: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def markdown(folder: Path) -> str:
-    """Frames per second; a dash where a record does not say."""
+    """Table of frames per second; a dash for what a record does not have."""
     if not folder.is_dir():
         raise UsageError(
             f"{folder} is no folder; name one that holds records, as `megareward bench train --json` writes."

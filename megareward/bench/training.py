@@ -1,4 +1,4 @@
-"""Frames per second of a whole training run beside the emulator alone, by turns in one process."""
+"""Frames per second of a whole training run and of the emulator alone, measured alternately in one process."""
 
 import gc
 import tempfile
@@ -32,15 +32,15 @@ NAMES = {
     "log": "logging",
     "save": "checkpoint",
 }
-"""What the loop's clock calls it, and what a table does."""
+"""Names of phases: in the loop's clock, and in a table."""
 
 WARM_UP = 4
-"""Iterations before anything is measured: kernels are compiled and chosen, graphs recorded, memory taken."""
+"""Iterations before any measurement: kernels are compiled and chosen, graphs captured, memory allocated."""
 
 
 @dataclass(frozen=True)
 class TrainSpeed:
-    """One measurement."""
+    """One measurement of training speed."""
 
     game: str
     method: str
@@ -51,25 +51,25 @@ class TrainSpeed:
     overlap: bool
     """Whether the control models learnt while the next rollout was collected."""
     grid: str | None
-    """Cells of the control map, and the size of RTM's codes; None where no control models run."""
+    """Cells of the control map, and RTM's number of features; None if no control models run."""
     features: int | None
     emulator_frames_per_s: float
-    """Random actions, the same environments and threads, nothing else."""
+    """Speed of the same environments and threads alone, under random actions."""
     train_frames_per_s: float
-    """Logs included, checkpoints not."""
+    """Speed of training, logs included, checkpoints not."""
     ratio_to_emulator: float
     breakdown: dict[str, float]
-    """Share of the time by what the loop waited for, from rollouts in which it waited for the device at every lap; what
-    runs beside the games shows up only where they wait for it. `checkpoint`: at the run's own interval."""
+    """Share of the time by phase, from rollouts that synchronise with the device at every lap; work that runs beside
+    the games counts only while they wait for it. `checkpoint`: at the run's own interval."""
     emulator_segments: list[float]
     train_segments: list[float]
-    """Frames per second of each turn: how far they lie apart is how far to trust the ratio."""
+    """Frames per second of each segment; their spread shows how reliable the ratio is."""
     checkpoint_s: float
     checkpoint_mib: float
     peak_gpu_mib: float | None
-    """Reserved, CUDA graphs included."""
+    """Reserved GPU memory, CUDA graphs included."""
     host_mib: float
-    """Resident, at the end."""
+    """Resident memory at the end."""
     provenance: dict[str, Any]
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Measured:
                 spent[name[8:]] = spent.get(name[8:], 0.0) + value
 
     def train(self, seconds: float, spent: dict[str, float]) -> tuple[int, float]:
-        """Whole iterations for about as long. Returns frames and seconds."""
+        """Train whole iterations for about so many seconds. Returns frames and seconds."""
         begun, frames = time.perf_counter(), self.trainer.frames
         while time.perf_counter() - begun < seconds:
             self.iterate(spent)
@@ -121,8 +121,8 @@ def measure_training(
 ) -> TrainSpeed:
     """Emulator, training, emulator, training, emulator; then some rollouts under a precise clock, and a checkpoint.
 
-    The warm-up of the play protocol is left out, so that PPO learns from the first rollout on. `env`: games that are
-    there already, and stay open.
+    The warm-up of the play protocol is left out, so that PPO learns from the first rollout on. `env`: existing
+    games, which stay open.
     """
     if device.type == "cuda":
         torch.set_num_threads(1)  # as a run does
@@ -202,8 +202,8 @@ def measure_growth(
 
 
 def measure_methods(configs: Sequence[TrainConfig], device: torch.device, seconds: float) -> Iterator[TrainSpeed]:
-    """One method after the other on the same emulators, which take longer to build than a method to measure. They paint
-    out the score, for all methods alike."""
+    """Measure one method after the other on the same emulators, since these take longer to build than a method to
+    measure. The score is painted out, for all methods alike."""
     hidden = replace(configs[0], show_score="no")
     with closing(make_game(hidden, hidden.n_envs, device, in_groups=True)) as env:
         for config in configs:

@@ -1,4 +1,4 @@
-"""What the Gymnasium wrapper costs: the same games under random actions, bare, watched, and learnt from."""
+"""Overhead of the Gymnasium wrapper: random actions without it, with frozen and with learning models."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from megareward.runs.provenance import provenance
 
 @dataclass(frozen=True)
 class WrapperCost:
-    """One method around one game."""
+    """The cost of one method's wrapper around one game."""
 
     game: str
     method: str
@@ -26,7 +26,7 @@ class WrapperCost:
     n_envs: int
     device: str
     learns: bool
-    """Whether the models were updated every 128 steps, or only asked."""
+    """Whether the models were updated every 128 steps, or were frozen."""
     steps_per_s: float
     """Agent decisions of all environments together."""
     added_us: float
@@ -72,7 +72,7 @@ def measure_wrapper(
 def steps_per_second(envs: VectorEnv[Any, Any, Any], seconds: float) -> float:
     envs.reset(seed=0)
     envs.action_space.seed(0)
-    for _ in range(10):  # memory is taken, episodes drift apart
+    for _ in range(10):  # memory is allocated, episodes drift apart
         envs.step(envs.action_space.sample())
     steps, begun = 0, time.perf_counter()
     while steps % UPDATE_EVERY or time.perf_counter() - begun < seconds:  # whole rollouts, so that learning counts

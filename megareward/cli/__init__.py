@@ -66,7 +66,7 @@ COMMANDS = {
 
 
 def main(words: list[str] | None = None) -> int:
-    """Run one command. 0: done. 1: it failed. 2: it was asked for something impossible. 130: Ctrl-C. 143: SIGTERM.
+    """Run one command and return its exit status. 0: success. 1: failure. 2: wrong usage. 130: Ctrl-C. 143: SIGTERM.
     129: SIGHUP."""
     words = list(sys.argv[1:] if words is None else words)
     # Before torch is loaded: its threads sleep while they wait. Spinning, they slow small networks down tenfold as
@@ -107,11 +107,11 @@ def main(words: list[str] | None = None) -> int:
 
 
 NO_MEMORY = ("t allocate memory", "multiplication overflow", "size calculation overflowed")
-"""In what torch says of tensors that are too large."""
+"""Parts of torch's error messages about tensors that are too large."""
 
 
 def explanation(failure: Exception, debug: bool) -> str:
-    """One sentence. Only what we did not think of is called an internal error."""
+    """The failure in one sentence. Only an exception that nobody foresaw is called an internal error."""
     text, kind = str(failure), type(failure).__name__
     if isinstance(failure, UsageError | RunError):
         return text

@@ -15,37 +15,38 @@ from megareward.runs.durable import save_file
 
 @dataclass(frozen=True)
 class AuditArgs:
-    """Find out by branching the game what each action truly controls, and score control maps against it: those of runs,
-    or anybody's."""
+    """Score control maps against ground truth: what each action really changes, found by branching the game. The maps
+    are those of runs, or your own (--maps)."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Folders of runs; several are shown side by side."""
+    """Folders of the runs; several are shown side by side."""
     maps: tuple[str, ...] = ()
-    """Maps that are not of a run: FILE.npz or module:function; docs/benchmark.md says what is in them."""
+    """Score maps that do not come from a run: FILE.npz or module:function (docs/benchmark.md describes the format)."""
     game: str | None = None
-    """Another game with as many actions; for --maps, the game. [default: the run's own]"""
+    """Audit on another game, which must have as many actions; for --maps, their game. [default: the run's own]"""
     policy: Literal["random", "trained"] = "random"
-    """Who plays the episodes: uniformly random actions, or the run's newest checkpoint."""
+    """Policy that plays the episodes: uniformly random actions, or the run's newest checkpoint."""
     lags: int = 64
     """Steps for which the effect of an action is followed."""
     frames: int = 300
-    """Decisions per episode; it may end before."""
+    """Maximum number of decisions per episode."""
     episodes: int = 8
+    """Episodes to play."""
     seed: int = 2_000_000
-    """Of the games; far from the seeds of training and evaluation."""
+    """Seed of the games; far from those of training and evaluation."""
     cache: Path | None = None
-    """Folder of the truth, which is found once. [default: audit-truth beside the run; for --maps, in runs]"""
+    """Folder that keeps the truth for later audits. [default: audit-truth beside the run; with --maps, in runs]"""
     truth: Path | None = None
-    """A truth set made before, or a folder of such: nothing is branched, and a set of other games, settings, episodes
-    or lags is refused."""
+    """Use an existing truth set, or a folder of such sets, instead of branching. A set with another game, other
+    settings, episodes or lags is refused."""
     processes: int = 0
-    """Worker processes that branch Atari games; 0 is one per core."""
+    """Worker processes that branch Atari games; 0: one per core."""
     json: Path | None = None
-    """Write all scores into this file too."""
+    """Also write all scores into this file."""
     out: Path | None = None
-    """Folder of audit-POLICY.json; of several runs, of a folder by each run's name. [default: the run's own]"""
+    """Folder for audit-POLICY.json; for several runs, one subfolder each, by name. [default: the run's folder]"""
     device: Device = "auto"
-    """Where the control models run."""
+    """Device of the control models."""
 
 
 def command(words: list[str]) -> int:

@@ -28,13 +28,13 @@ class EmulatorArgs:
     n_envs: tuple[int, ...] = (8, 32, 128)
     """Numbers of environments to try."""
     threads: tuple[int, ...] = (0,)
-    """Numbers of emulator threads to try; 0 is one per core. Mini games have none."""
+    """Numbers of emulator threads to try; 0: one per core. Mini games have none."""
     groups: tuple[int, ...] = (1,)
-    """Numbers of groups to try; all are kept busy, each with its own threads. Mini games have none."""
+    """Numbers of groups of environments to try; all run at once, each with its own threads. Mini games have none."""
     seconds: float = 5.0
     """Length of each measurement."""
     device: Device = "auto"
-    """Where mini games are played; Atari games always run on the CPU."""
+    """Device of mini games; Atari games always run on the CPU."""
     json: Path | None = None
     """Also write the records into this file."""
 
@@ -58,23 +58,23 @@ def emulator(words: list[str]) -> None:
 
 @dataclass(frozen=True)
 class TrainArgs:
-    """Frames per second of training and of the emulator alone, by turns in the same process."""
+    """Frames per second of training and of the emulator alone, measured alternately in one process."""
 
     game: str = "breakout"
     method: str = "extrinsic"
     preset: str = "many"
     n_envs: int | None = None
-    """[default: the preset's]"""
+    """Number of environments. [default: the preset's]"""
     groups: int | None = None
     """Groups of environments that take turns; Atari only. [default: the preset's]"""
     overlap: Literal["auto", "on", "off"] = "auto"
     """Whether control models learn while the next rollout is collected. auto: on a GPU."""
     plain: bool = False
-    """Switch off all that is only fast."""
+    """Switch off all that only saves time: CUDA graphs, bfloat16, fused kernels, overlap, groups."""
     threads: int = 0
-    """Emulator threads of each group; 0 is one per core."""
+    """Emulator threads per group; 0: one per core."""
     seconds: float = 20.0
-    """Length of the training that is timed; the emulator alone gets as long."""
+    """Seconds of training to time; the emulator alone is timed for as long."""
     device: Device = "auto"
     json: Path | None = None
     """Also write the record into this file."""
@@ -102,7 +102,7 @@ def train(words: list[str]) -> None:
 
 @dataclass(frozen=True)
 class GrowthArgs:
-    """What more environments, finer grids and larger networks cost: one at a time, the others as in the preset."""
+    """Cost of more environments, finer grids and larger networks: one varies at a time, the others are the preset's."""
 
     game: str = "breakout"
     method: str = "mega"
@@ -110,18 +110,18 @@ class GrowthArgs:
     n_envs: tuple[int, ...] = (8, 32, 128, 256, 512, 1024)
     """Numbers of environments to try. An Atari environment takes about 0.2 s to build."""
     grids: tuple[int, ...] = (2, 4, 7)
-    """Rows, and columns, of the control map to try."""
+    """Sides of the control map to try: 4 is a grid of 4 x 4 cells."""
     features: tuple[int, ...] = (256, 1024)
-    """Sizes of RTM's codes to try."""
+    """Numbers of RTM's features to try (`rtm.features`)."""
     groups: int | None = None
     overlap: Literal["auto", "on", "off"] = "auto"
     plain: bool = False
     threads: int = 0
     seconds: float = 10.0
-    """Of training for each setting."""
+    """Seconds of training for each setting."""
     device: Device = "auto"
     json: Path | None = None
-    """Also write the records into this file, after each setting anew."""
+    """Also write the records into this file; it is rewritten after each setting."""
 
 
 def growth(words: list[str]) -> None:
@@ -152,20 +152,20 @@ class MethodsArgs:
 
     game: str = "seaquest"
     methods: tuple[str, ...] = TIMED_METHODS
-    """Those to measure."""
+    """Methods to measure."""
     preset: str = "many"
     n_envs: int | None = 256
     groups: int | None = None
     threads: int = 0
     seconds: float = 10.0
-    """Of training for each method; the emulator alone gets as long."""
+    """Seconds of training for each method; the emulator alone is timed for as long."""
     deterministic: bool = False
-    """Only kernels that give the same numbers every time: what `train --deterministic` costs."""
+    """Use only deterministic kernels, to measure what `train --deterministic` costs."""
     device: Device = "auto"
     json: Path | None = None
-    """Also write the records into this file, after each method anew."""
+    """Also write the records into this file; it is rewritten after each method."""
     table: Path | None = None
-    """Measure nothing; print the table of this record."""
+    """Measure nothing; print the table of this file of records."""
 
 
 def methods(words: list[str]) -> None:
@@ -204,11 +204,11 @@ class ControlArgs:
     envs: int | None = None
     """Environments per step of inference. [default: 256 on a GPU, 16 on a CPU]"""
     seconds: float | None = None
-    """Of each measurement. [default: 0.5 on a GPU, 4 on a CPU]"""
+    """Seconds per measurement. [default: 0.5 on a GPU, 4 on a CPU]"""
     variants: str = ""
-    """all, or names from bench/control_variants.py separated by commas: plain,once,dense-fused."""
+    """all, or names from bench/control_variants.py, separated by commas: plain,once. [default: by device]"""
     budget: float = 170.0
-    """Seconds after which torch.compile is left out."""
+    """Time limit in seconds; variants with torch.compile are skipped if less than a minute of it is left."""
     profile: bool = False
     """Show where the time of the fastest training step goes. [default: on a GPU]"""
     threads: int | None = None
@@ -250,7 +250,7 @@ class WrapperArgs:
     seconds: float = 5.0
     """Length of each measurement."""
     device: Device = "auto"
-    """Of the reward's models, and of mini games."""
+    """Device of the reward's models and of mini games."""
     json: Path | None = None
     """Also write the records into this file."""
 
@@ -308,7 +308,7 @@ LIMITS = {
     "seconds": (0.001, 86_400),
     "budget": (0, 86_400),
 }
-"""The least and the most of every size, by the option's name."""
+"""Smallest and largest value of each size, by the option's name."""
 
 BENCHES: dict[str, Callable[[list[str]], None]] = {
     "emulator": emulator,

@@ -20,11 +20,11 @@ SCRIPT = """_megareward() {{
   COMPREPLY=($(compgen -W "$known" -- "$word"))
 }}
 complete -o default -F _megareward megareward"""
-"""Where nothing is known, bash completes files, such as the folders of runs."""
+"""Where no words are known, bash completes file names, such as folders of runs."""
 
 
 def script(commands: list[str]) -> str:
-    """For `eval "$(megareward --completion)"`."""
+    """The script that `eval "$(megareward --completion)"` runs."""
     return SCRIPT.format(
         games=" ".join(game.name for game in list_games()),
         presets=" ".join(PRESETS),

@@ -11,27 +11,27 @@ from megareward.errors import UsageError, warn
 
 @dataclass(frozen=True)
 class DreamArgs:
-    """Draw what the World Model of a run sees and dreams; on request, look for its controller by CMA-ES."""
+    """Draw what the World Model of a run sees and dreams; with --controller, also train its controller by CMA-ES."""
 
     run: tyro.conf.Positional[Path]
     """Folder of a run of `world` or `world-model`."""
     out: Path | None = None
     """The picture. [default: dream.png in the run's folder]"""
     steps: int = 24
-    """Decisions that are dreamt."""
+    """Length of the dreams in decisions."""
     temperature: float = 1.0
-    """Of the last row; above 1 dreams are wilder than M believes the game to be."""
+    """Sampling temperature of the last row; above 1, dreams are more random than the model M predicts."""
     controller: bool = False
-    """Look for the original controller C, too: a linear layer, by CMA-ES (needs the extra `cma`)."""
+    """Also train the original controller C, a linear layer, by CMA-ES (needs the extra `cma`)."""
     generations: int = 15
     population: int = 32
-    """Candidates of a generation."""
+    """Candidates per generation."""
     games: int = 4
     """Environments that each candidate plays."""
     play_steps: int = 300
-    """Decisions in each of them."""
+    """Decisions in each environment."""
     sigma: float = 0.3
-    """Spread of the first candidates' weights."""
+    """Initial standard deviation of the candidates' weights."""
     seed: int = 0
     device: Device = "auto"
 

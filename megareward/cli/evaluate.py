@@ -18,10 +18,11 @@ class EvalArgs:
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
     episodes: int = 50
+    """Whole games to play."""
     seed: int = 1_000_000
-    """Of the games and of the policy's random numbers; far from the seeds of training."""
+    """Seed of the games and of the policy's rng; far from the seeds of training."""
     greedy: bool = False
-    """Take the likeliest action instead of drawing one."""
+    """Take the likeliest action instead of sampling one."""
     device: Device = "auto"
     out: Path | None = None
     """Append the scores to this file. [default: eval.jsonl in the run's folder]"""

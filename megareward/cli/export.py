@@ -11,16 +11,16 @@ from megareward.errors import UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class ExportArgs:
-    """Write a copy of a run that is small enough to carry. It is a run's folder, which `eval` and `watch` take."""
+    """Write a small copy of a run, to move it to another machine. It is a run folder that `eval` and `watch` accept."""
 
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
     small: bool = False
-    """Everything that training needs to go on (`resume`), in half precision where that is safe."""
+    """Keep what `resume` needs to continue training, in half precision where that is safe."""
     policy_only: bool = False
-    """Only what it takes to play; it cannot be resumed."""
+    """Keep only what playing needs; the copy cannot be resumed."""
     to_watch: bool = False
-    """Only what it takes to play and to draw control maps, with a line about its origin; it cannot be resumed."""
+    """Keep only what playing and drawing control maps need, with a note on its origin; the copy cannot be resumed."""
     out: Path | None = None
     """Folder of the copy, or one file if the name ends in .tar, .tar.gz, .tgz or .zip. [default: RUN-small, RUN-policy
     or RUN-watch]"""

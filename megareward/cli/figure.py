@@ -28,13 +28,13 @@ class CaseStudyArgs(PlayOptions):
     run: Path
     """Folder of the run."""
     out: Path | None = None
-    """The pictures; the suffix is put on. [default: RUN/case-study]"""
+    """Path of the pictures; .png and .pdf are added. [default: RUN/case-study]"""
     columns: int = 11
     """Frames side by side (paper: 11)."""
     every: int = 1
-    """Steps between two frames; each bar shows what was earned since the frame before."""
+    """Steps between two frames; each bar shows the mega-reward since the frame before."""
     start: int | None = None
-    """First step. [default: where most is earned]"""
+    """First step. [default: of the stretch with the most mega-reward]"""
 
 
 @dataclass(frozen=True)
@@ -46,42 +46,42 @@ class CurvesArgs:
     game: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """Only this game; may be given several times. [default: all that have records]"""
     out: Path = Path("curves")
-    """The pictures; the suffix is put on."""
+    """Path of the pictures; .png and .pdf are added."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MasksArgs:
-    """Draw what a run of `morel` or `m-rnd` takes for moving objects, as PNG and PDF: masks over frames, with their
-    ways."""
+    """Draw what a run of `morel` or `m-rnd` segments as moving objects, as PNG and PDF: masks over frames, with arrows
+    for their motion."""
 
     run: Path
     """Folder of the run."""
     out: Path | None = None
-    """The pictures; the suffix is put on. [default: RUN/masks]"""
+    """Path of the pictures; .png and .pdf are added. [default: RUN/masks]"""
     columns: int = 8
     """Frames side by side."""
     every: int = 3
     """Steps between two frames."""
     start: int = 20
-    """Steps before the first."""
+    """Steps to play before the first frame."""
     seed: int = 1
     device: Device = "auto"
 
 
 @dataclass(frozen=True)
 class ThingsArgs:
-    """Draw what is seen as a thing in random play, as PNG and PDF: a row of frames for each game, with boxes."""
+    """Draw what is detected as a thing in random play, as PNG and PDF: a row of frames with boxes for each game."""
 
     games: tyro.conf.Positional[tuple[str, ...]]
     """Which games, side by side."""
     out: Path = Path("things")
-    """The pictures; the suffix is put on."""
+    """Path of the pictures; .png and .pdf are added."""
     columns: int = 3
     """Frames side by side."""
     steps: int = 400
-    """Of random play, from which the background is learnt, too."""
+    """Steps of random play; the background is learnt from them too."""
     sight: Literal["contrast", "level"] = "contrast"
-    """As `--control.things.sight` of `megareward train`."""
+    """The same as `--control.things.sight` of `megareward train`."""
     seed: int = 1
 
 

@@ -13,7 +13,7 @@ class GamesArgs:
     """List the games."""
 
     masks: Path | None = None
-    """Draw a contact sheet of every game and what is painted out of its screen into this PNG."""
+    """Write a contact sheet to this PNG: the screen of every game, and what is painted out of it."""
 
 
 def command(words: list[str]) -> int:

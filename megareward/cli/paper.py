@@ -39,7 +39,7 @@ class Places:
     """smoke: mini games for a few thousand frames, minutes on two cores. small: mini games at full length and Atari for
     10M frames. full: Atari for the paper's 80M frames."""
     results: Path | None = None
-    """Where records are kept. [default: results/experiments; of smoke, runs/paper-smoke/results]"""
+    """Folder of the records. [default: results/experiments; for smoke, runs/paper-smoke/results]"""
 
     @property
     def plan(self) -> Budget:
@@ -53,7 +53,7 @@ class Places:
         return Recorded([self.records, *self.others()])
 
     def others(self) -> list[Path]:
-        """Runs recorded one by one count too, if the records are those of the checkout."""
+        """The ledger of single runs, which counts too if the records are those of the checkout."""
         return [LEDGER] if self.results is None and self.budget != "smoke" else []
 
 
@@ -67,7 +67,7 @@ class BuildArgs(Places):
     """Write the page of all tables and figures, as HTML and Markdown, from the records alone."""
 
     out: Path | None = None
-    """Folder of the page. [default: docs/paper-page; of smoke, runs/paper-smoke/page]"""
+    """Folder of the page. [default: docs/paper-page; for smoke, runs/paper-smoke/page]"""
 
 
 def listed(words: list[str]) -> int:
@@ -90,9 +90,9 @@ def build(words: list[str]) -> int:
 @dataclass(frozen=True, kw_only=True)
 class WorkArgs(Places):
     runs: Path | None = None
-    """Where runs live while they are made. [default: runs/experiments; of smoke, runs/paper-smoke/runs]"""
+    """Folder that holds the folders of the runs. [default: runs/experiments; for smoke, runs/paper-smoke/runs]"""
     device: Device = "cpu"
-    """Where runs that are still to be made train."""
+    """Device for runs that are not recorded yet."""
 
     @property
     def folder(self) -> Path:
@@ -104,29 +104,29 @@ class WorkArgs(Places):
 
 @dataclass(frozen=True, kw_only=True)
 class RunArgs(WorkArgs):
-    """Make the runs that are missing: seed 0 of every cell first. It may be stopped and started again at any time, and
-    on several machines at once if they share the folders."""
+    """Make the missing runs, seed 0 of every cell first. The command may be stopped and restarted at any time, and may
+    run on several machines at once if they share the folders."""
 
     item: tyro.conf.Positional[str] = ""
-    """Which one. [default: all]"""
+    """Table or figure whose runs to make. [default: all]"""
     jobs_at_a_time: Annotated[int, tyro.conf.arg(name="jobs")] = 0
-    """Runs at a time, each a process of its own; 0 is one per core."""
+    """Runs at a time, each in a process of its own; 0: one per core."""
     minutes: float | None = None
-    """Of training of each run, after which it stops, to be continued by the next start."""
+    """Stop each run after this many minutes of training; the next start continues it."""
     on: Literal["local", "ray"] = "local"
-    """local: processes of this machine. ray: tasks of a Ray cluster whose machines share the folders; needs the extra
-    `ray`."""
+    """local: processes of this machine. ray: tasks of a Ray cluster whose machines share the folders, unless there is a
+    --store (needs the extra `ray`)."""
     ray_address: str | None = None
-    """Of an existing cluster, such as auto or ray://head:10001. [default: Ray on this machine alone]"""
+    """Address of an existing cluster, such as auto or ray://head:10001. [default: Ray on this machine alone]"""
     cpus: float = 1.0
-    """--on ray: cores of each run."""
+    """--on ray: cores per run."""
     gpus: float = 0.0
-    """--on ray: share of a GPU of each run, such as 0.25."""
+    """--on ray: share of a GPU per run, such as 0.25."""
     store: str | None = None
-    """--on ray: for machines that share no folder, where runs are kept while they are made: any URL that fsspec knows,
+    """--on ray, if the machines share no folder: URL of a store for unfinished runs, of any kind that fsspec can open,
     such as s3://bucket/sweep. [default: the machines share --runs and --results]"""
     unit: str = ""
-    """Make only this run, which `megareward paper next --claim` has named."""
+    """Make only this run; `megareward paper next --claim` prints its name."""
 
     def engine(self) -> Engine:
         if self.on == "ray":
@@ -136,14 +136,14 @@ class RunArgs(WorkArgs):
 
 @dataclass(frozen=True, kw_only=True)
 class NextArgs(WorkArgs):
-    """Name the next run that is missing. Exit status 1: there is none that is not done or somebody's already."""
+    """Print the name of the next missing run. Exit status 1: every run is recorded or claimed by another process."""
 
     item: tyro.conf.Positional[str] = ""
-    """Of which item. [default: all]"""
+    """Table or figure that needs the run. [default: all]"""
     claim: bool = False
-    """Claim it, so that no other process is handed it."""
+    """Claim the run, so that no other process gets it."""
     stale_minutes: float = STALE_MINUTES
-    """A claim that nobody has touched for so long is handed out again."""
+    """Hand out a claimed run again if its claim was not renewed for this long."""
 
 
 def run(words: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What the commands share: words into dataclasses by tyro, counts such as 80M, warnings on stderr."""
+"""What the commands share: parsing arguments into dataclasses with tyro, and counts such as 80M."""
 
 import contextlib
 import importlib
@@ -30,8 +30,8 @@ Device = Literal["auto", "cpu", "cuda"]
 def parse(kind: Any, words: list[str], command: str, default: Any = None) -> Any:
     """Parse with tyro, which prints help and refuses typos with exit status 2.
 
-    A value that our own dataclasses refuse is a `UsageError` in the middle of that; tyro would print it in a box and
-    exit. The box is held back, and the error goes on to `main` as the one sentence it is.
+    If one of our dataclasses raises a `UsageError` meanwhile, tyro prints it in a box and exits. The box is suppressed
+    and the error raised again, so that `main` prints it as one sentence.
     """
     extra = {} if default is None else {"default": default}
     held_back = io.StringIO()
@@ -49,7 +49,7 @@ def parse(kind: Any, words: list[str], command: str, default: Any = None) -> Any
 
 
 def load_torch() -> None:
-    """Import what takes long, with a sign of life: seconds, or a minute from a cold disk."""
+    """Import torch and the training code, with a message meanwhile: it takes seconds, or a minute from a cold disk."""
     if "megareward.training.run" not in sys.modules:
         with waiting("Loading torch"):
             importlib.import_module("megareward.training.run")

@@ -20,7 +20,7 @@ EPISODES = 50
 
 @dataclass(frozen=True)
 class PlayArgs:
-    """Train on a mini game by mega-reward, compare with random play, draw pictures. A few minutes on two cores."""
+    """Train on a mini game by mega-reward, compare with random play, draw pictures: a few minutes on two cores."""
 
 
 def command(words: list[str]) -> int:

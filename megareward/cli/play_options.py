@@ -12,26 +12,27 @@ from megareward.progress import Bar
 @dataclass(frozen=True, kw_only=True)
 class PlayOptions:
     steps: int = 1000
-    """Decisions to record; games follow each other."""
+    """Decisions to record; when a game ends, the next one begins."""
     policy: Literal["trained", "random"] | None = None
-    """Who plays; the control models are the run's own in both cases. [default: trained; with --audited, who played in
-    the newest audit]"""
+    """Policy that plays; the control models are the run's own in both cases. [default: trained; with --audited, the
+    policy of the newest audit]"""
     audited: bool = False
     """Show the episodes of `megareward audit RUN` and their truth instead of playing new ones."""
     greedy: bool = False
-    """Take the likeliest action instead of drawing one."""
+    """Take the likeliest action instead of sampling one."""
     seed: int = 1
+    """Seed of the game and of the policy's rng."""
     device: Device = "auto"
 
     def player(self, run: Path) -> str:
-        """Who plays."""
+        """The policy that plays: "trained" or "random"."""
         if self.policy is not None or not self.audited:
             return self.policy or "trained"
         audits = sorted(run.glob("audit-*.json"), key=lambda audit: audit.stat().st_mtime)
         return audits[-1].stem.removeprefix("audit-") if audits else "random"
 
     def recording(self, run: Path) -> Any:
-        """Play with the newest checkpoint of a run."""
+        """A recording of the newest checkpoint of a run at play."""
         from megareward.training.run import pick_device
         from megareward.viewer.watch import record
 

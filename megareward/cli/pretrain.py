@@ -6,7 +6,7 @@ from megareward.rewards import METHODS
 
 
 def command(words: list[str]) -> int:
-    """What `train METHOD` does, but never with the score; then it says how to go on."""
+    """Like `train METHOD`, but methods that see the score are refused; then prints how to continue on the score."""
     hidden = ", ".join(method.name for method in METHODS.values() if not method.uses_score)
     if not words or (words[0].startswith("-") and not {"-h", "--help"} & set(words)):
         raise UsageError(f"Which method? `megareward pretrain METHOD ...`; methods that need no score: {hidden}.")

@@ -14,24 +14,25 @@ from megareward.runs.durable import save_file
 
 @dataclass(frozen=True)
 class ProbeArgs:
-    """What would mega-reward pay a good player, a random one, an idle one and the worst, in each of its forms? A form
-    that does not pay the good one most cannot teach play. Nothing is trained."""
+    """Compare the returns of a good player, a random, an idle and the worst one under each form of mega-reward. A form
+    whose return is not highest for the good player cannot teach play. Nothing is trained."""
 
     good: tyro.conf.Positional[Path]
-    """A run whose policy plays well: best `megareward train extrinsic --game GAME`."""
+    """Run whose policy is the good player, best one of `megareward train extrinsic --game GAME`."""
     beside: tuple[Path, ...] = ()
-    """Other runs of this game whose policies play, too, such as agents that were trained on one of these rewards."""
+    """Other runs of the same game whose policies are compared too, such as agents trained on one of these rewards."""
     maps: Path | None = None
-    """A run whose control models make the maps. [default: untrained models]"""
+    """Run whose control models make the maps. [default: untrained models]"""
     oracle: int = 0
-    """True maps instead, following each action for so many steps; mini games only."""
+    """Use true maps instead, following each action for this many steps; 0: off. Mini games only."""
     steps: int = 600
     """Decisions of each player in each game."""
     n_envs: int = 32
-    """Games side by side."""
+    """Games that each player plays in parallel."""
     discount: float = 0.99
+    """Discount of the returns."""
     json: Path | None = None
-    """Write the table into this file too."""
+    """Also write the results into this file."""
     device: Device = "auto"
 
 

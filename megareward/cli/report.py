@@ -18,13 +18,13 @@ class ReportArgs:
     runs: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of the runs."""
     out: Path | None = None
-    """The page. [default: RUN/report.html; of several runs, report.html in the folder that holds them]"""
+    """Path of the page. [default: RUN/report.html; for several runs, report.html in the folder that holds them]"""
     watch: bool = False
-    """First make the case study of every run that has none."""
+    """First write the page of `megareward watch` for every run that has none."""
     steps: int = 1000
-    """Of --watch: decisions to record."""
+    """Decisions to record for --watch."""
     device: Device = "auto"
-    """Of --watch."""
+    """Device that plays for --watch."""
 
 
 def command(words: list[str]) -> int:

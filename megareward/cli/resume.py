@@ -16,8 +16,8 @@ class ResumeArgs(RunOptions):
     run: tyro.conf.Positional[Path]
     """Folder of the run."""
     frames: Count | None = None
-    """Train for so many frames in all, such as 20M; also a run that has finished. What decays with training follows the
-    new length, the warm-up stays as it was. [default: as it was started]"""
+    """New total length in frames, such as 20M; it also extends a finished run. Schedules that decay follow the new
+    length, the warm-up stays as it was. [default: as it was started]"""
     device: Device | None = None
     """Move the run to another device. [default: as it was started]"""
 

@@ -13,27 +13,27 @@ from megareward.training.tracking import Tracker
 
 @dataclass(frozen=True)
 class RunOptions:
-    """None of these changes what is learnt, and none is kept in the run's config."""
+    """Options that neither change what is learnt nor are kept in the run's config."""
 
     minutes: Annotated[float | None, tyro.conf.arg(aliases=["--stop-after"])] = None
-    """Stop cleanly after this long; `megareward resume` goes on."""
+    """Stop with a checkpoint after this many minutes; `megareward resume` continues."""
     tensorboard: bool = True
     """Write TensorBoard files into the run's folder."""
     quiet: bool = False
-    """Say nothing while training."""
+    """Print nothing while training."""
     track: Tracker = "none"
-    """wandb: metrics go to Weights & Biases, too (pip install 'megareward[wandb]'; WANDB_MODE=offline: into the run's
-    folder)."""
+    """wandb: also send metrics to Weights & Biases (pip install 'megareward[wandb]'; with WANDB_MODE=offline they stay
+    in the run's folder)."""
     live: bool = False
-    """Serve a page about the run while it trains, for this machine only: its curves and its newest game."""
+    """While training, serve a page with the run's curves and its newest game, for browsers on this machine only."""
     eval_every: Count = 0
-    """Play whole games with the newest policy every so many frames, such as 1M, and append their scores to eval.jsonl;
-    0: never."""
+    """Evaluate every so many frames, such as 1M: play whole games with the newest policy and append their scores to
+    eval.jsonl. 0: never."""
     eval_episodes: int = 10
-    """Games of each such evaluation."""
+    """Games per evaluation."""
 
     def keywords(self) -> dict[str, Any]:
-        """As `training.run.start` and `resume` take them."""
+        """These options as keyword arguments of `training.run.start` and `resume`."""
         if self.minutes is not None and not self.minutes > 0:
             raise UsageError(f"--minutes is {self.minutes:g}; it must be above 0.")
         if self.eval_episodes < 1:
@@ -42,7 +42,7 @@ class RunOptions:
 
 
 def print_summary(run: Path) -> None:
-    """Say what came out of a run and where it is."""
+    """Print the results of a run and where it is."""
     from megareward.analysis.describe import describe_run
 
     print(describe_run(run))

@@ -33,8 +33,8 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     frames: Count = TrainConfig.frames
     """Emulator frames to train for, such as 500k or 80M. Atari: 4 per decision."""
     start_from: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN")] = None
-    """Start from another run: the trunk and action head of its policy, and what observers that both have had learnt.
-    Value heads, optimiser, schedules and the models of rewards are fresh."""
+    """Start from another run: take over its policy's trunk and action head, and the models of observers that both runs
+    have. Value heads, optimiser, schedules and reward models start fresh."""
     reward: Reward = None  # type: ignore[assignment]
     env: Env = None  # type: ignore[assignment]
 
@@ -44,18 +44,18 @@ class TrainArgs(RunOptions, TrainConfig, Generic[Reward, Env]):
     """auto (mini games: mini; Atari: default), default, paper, released, moved, things, rnd-paper, many, mini,
     debug; or several with commas, applied in order, such as paper,many. Options override them."""
     count: Literal["frames", "steps"] = "frames"
-    """What --frames counts: emulator frames, or the agent's steps, of which each is 4 frames in Atari and 1 in mini
-    games. The paper's budgets are in steps and may mean either."""
+    """Unit of --frames: emulator frames, or the agent's steps (4 frames each in Atari, 1 in mini games). The paper's
+    budgets are in steps and may mean either."""
     config_file: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
-    """Read settings from a file of lines such as `ppo.clip: 0.2` (YAML); presets come before it, options after it. It
-    may name the method, too: `megareward train --config FILE`."""
+    """Read settings from a YAML file of lines such as `ppo.clip: 0.2`. It overrides presets, and options override it.
+    It may also name the method: `megareward train --config FILE`."""
     write_config: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write all settings into such a file instead of training."""
     plain: bool = False
-    """Switch off all that is only fast: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
+    """Switch off all that only saves time: CUDA graphs, bfloat16, fused kernels, overlap, groups of environments."""
 
     def config(self) -> TrainConfig:
-        """What is trained, without how the run is made."""
+        """The settings of the training, without the options of this command."""
         config = TrainConfig(**{field.name: getattr(self, field.name) for field in fields(TrainConfig)})
         if self.count == "steps":
             config = replace(config, frames=config.frames * config.env.frame_skip)
@@ -83,14 +83,14 @@ def parse_args(words: list[str], verb: str = "train") -> TrainArgs[Any, Any]:
 
 
 def typed_parse(defaults: TrainArgs[Any, Any], words: list[str], command: str) -> TrainArgs[Any, Any]:
-    """Parse with the settings that this method and this game have."""
+    """Parse with the settings classes of this method and this game."""
     reward, env = described(type(defaults.reward)), described(type(defaults.env))
     args: TrainArgs[Any, Any] = parse(TrainArgs[reward, env], words, command, default=defaults)  # type: ignore[valid-type]
     return args
 
 
 def described(settings: type) -> Any:
-    """In the help, a group of settings is headed by the docstring of their own class, not by that of the field."""
+    """The type, headed in the help by its own docstring instead of the field's."""
     return Annotated[settings, tyro.conf.arg(help=inspect.getdoc(settings))]
 
 
@@ -111,7 +111,7 @@ def command(words: list[str]) -> int:
 
 
 def settled(args: TrainArgs[Any, Any], words: list[str]) -> TrainConfig:
-    """The settings of the run. A warm-up that nobody asked for is no longer than a short run allows."""
+    """The final settings of the run. A warm-up that was not set explicitly is shortened for a short run."""
     config, file = args.config(), option(words, "config", "")
     if not option(words, "warmup-steps", "") and not (file and "warmup_steps" in read_settings(Path(file))):
         config = with_short_warmup(config)
@@ -120,7 +120,7 @@ def settled(args: TrainArgs[Any, Any], words: list[str]) -> TrainConfig:
 
 
 def make_run(args: TrainArgs[Any, Any], config: TrainConfig, kind: str = "") -> "RunFolder":
-    """Train to the end and say what came out of it. `kind`: in the folder's name, beside the method."""
+    """Train to the end and print the results. `kind` follows the method in the folder's name."""
     from megareward.runs.logs import shown_method
     from megareward.training.run import start
 

@@ -12,19 +12,19 @@ from megareward.progress import Bar
 
 @dataclass(frozen=True)
 class TruthArgs:
-    """Make the truth sets of the benchmark of control maps, and compare their checksums with those recorded."""
+    """Make the truth sets of the control map benchmark, and compare their checksums with the recorded ones."""
 
     games: tyro.conf.Positional[tuple[str, ...]]
-    """Which ones; `all` is every game of the table `all-maps` and the mini games."""
+    """Games to make truth sets of; `all` is every game of the table `all-maps` and the mini games."""
     cache: Path = Path("runs") / "audit-truth"
-    """Folder of the sets; what is in it is only checked."""
+    """Folder of the sets; sets that it already holds are only checked."""
     processes: int = 0
-    """Worker processes that branch Atari games; 0 is one per core."""
+    """Worker processes that branch Atari games; 0: one per core."""
     small: bool = False
-    """Short sets, made in seconds, to see whether this machine makes the truth that is recorded; nothing is scored on
+    """Make short sets, in seconds, to check that this machine reproduces the recorded truth. Maps are never scored on
     them."""
     record: bool = False
-    """Keep the checksums of games that have none yet."""
+    """Record the checksums of games that have none yet."""
 
 
 def command(words: list[str]) -> int:

@@ -15,7 +15,7 @@ from megareward.progress import Bar
 from megareward.runs.durable import check_place
 
 LARGE = 25
-"""Megabytes of a page that 10,000 steps of a usual game never reach; a screen full of noise does."""
+"""Megabytes above which a page gets a warning; 10,000 steps of a usual game stay below, a screen of noise does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,28 +25,28 @@ class WatchArgs(PlayOptions):
     run: tyro.conf.Positional[Path | None] = None
     """Folder of the run."""
     pretrained: str | None = None
-    """Instead of a run, an agent that comes with the package, by its game: breakout, for example."""
+    """Show the agent that comes with the package for this game, such as breakout, instead of a run."""
     beside: Path | None = None
-    """A second run of the same game, to see both from the same start under one clock; `random`: random play, with the
-    maps of RUN."""
+    """Second run of the same game, shown beside the first from the same start, step by step; `random`: random play with
+    the maps of RUN."""
     out: Path | None = None
-    """The page. [default: RUN/watch.html; with --beside, RUN/watch-beside.html; with --pretrained, watch-GAME.html in
-    the current folder]"""
+    """Path of the page. [default: RUN/watch.html; with --beside, RUN/watch-beside.html; with --pretrained,
+    watch-GAME.html in the current folder]"""
     video: tyro.conf.UseAppendAction[tuple[Path, ...]] = ()
     """Also write a clip of RUN: a name that ends in .gif or .mp4 (MP4 needs ffmpeg). May be given several times."""
     video_start: int | None = None
-    """First step of the clips. [default: where most is earned]"""
+    """First step of the clips. [default: of the stretch with the most mega-reward]"""
     video_steps: int = 150
-    """Length of the clips; 15 steps are a second."""
+    """Length of the clips in steps; 15 steps are one second."""
     open: bool = False
     """Open the page in the browser."""
     live: bool = False
-    """Serve a page about a run that is training, for this machine only: its curves and its newest game."""
+    """Serve a page with the curves and the newest game of a run that is training, for browsers on this machine only."""
     port: int = 0
-    """Of --live. 0: any that is free."""
+    """Port of --live; 0: any free one."""
 
     def second_recording(self, run: Path) -> Any:
-        """What is shown beside the run, if anything."""
+        """The recording to show beside the run, or None."""
         if self.beside == Path("random"):
             return replace(self, policy="random").recording(run)
         return None if self.beside is None else self.recording(self.beside)
@@ -91,7 +91,7 @@ def command(words: list[str]) -> int:
 
 
 def chosen(args: WatchArgs) -> tuple[Path, Path | None]:
-    """The run to show, and the page if it is not the one in the run's folder."""
+    """The run to show, and the path of the page; None for the usual one in the run's folder."""
     from megareward.training.pretrained import find_pretrained, pretrained_games
 
     if (args.run is None) == (args.pretrained is None):

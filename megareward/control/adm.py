@@ -3,8 +3,8 @@
 ADM guesses the last action from two frames. It may look at a few cells only, and the cells worth looking at are the
 ones that the action controls.
 
-Attention has to choose, though: of a body that lies on several cells it needs one. With `direct` information every cell
-is asked on its own, and counts by what it tells of the action.
+But attention tends to settle on one cell: of a body that lies on several, one is enough. With `direct` "information"
+every cell predicts the action on its own, and its direct control is the information in that prediction.
 """
 
 import math
@@ -23,9 +23,9 @@ from megareward.types import Float, Int, Tensor
 
 class AdmOutput(NamedTuple):
     cell_logits: Float[Tensor, "N HW A"]
-    """e_t of Eq. 1: what each cell says about the action."""
+    """e_t of Eq. 1: logits of the action, predicted from each cell alone."""
     direct: Float[Tensor, "N HW"]
-    """alpha(s_t, a_{t-1}) of Eq. 3: direct control; sums to 1 over the cells (information: to 1 at most)."""
+    """alpha(s_t, a_{t-1}) of Eq. 3: direct control; sums to 1 over the cells (`information`: to at most 1)."""
     logits: Float[Tensor, "N A"]
     """The argument of the softmax in Eq. 4."""
 
@@ -67,10 +67,10 @@ class Lambda(CellNetwork):
 
 
 READABLE = 0.1
-"""What all cells together must tell of the action for direct control to sum to 1, as a share of log A, which is all
-that there is to tell where every action is as likely. Where they tell less, as in a frozen game, less is controlled."""
+"""Information about the action that all cells together must carry for direct control to sum to 1, as a share of log A,
+its maximum (all actions equally likely). Below it, as in a frozen game, direct control sums to less than 1."""
 USUAL_RATE = 0.01
-"""How fast `usual` follows, per gradient step."""
+"""Rate of the running mean `usual`, per gradient step."""
 
 
 class ADM(nn.Module):
@@ -83,27 +83,27 @@ class ADM(nn.Module):
         self.lambda_ = Lambda(grid, config) if config.direct == "attention" else None
         if self.lambda_ is None:
             self.register_buffer("usual", torch.full((grid.n_cells, n_actions), 1 / n_actions))
-            """(HW, A): the mean of each cell's guesses so far."""
+            """(HW, A): the running mean of each cell's predicted action probabilities."""
 
     @property
     def last(self) -> nn.Linear:
-        """The layer that direct control is made of: its outputs are Lambda's scores or Theta's guesses."""
+        """The last layer of the network behind direct control: it outputs Lambda's scores or Theta's logits."""
         layer = (self.lambda_ or self.theta).head[-1]
         assert isinstance(layer, nn.Linear)
         return layer
 
     def attend(self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]) -> Float[Tensor, "N HW"]:
-        """Direct control, from the cells of two consecutive frames. Eq. 2-3 need the new one alone."""
+        """Direct control, from the cells of two consecutive frames. Eq. 2-3 use only the new one."""
         if self.lambda_ is None:
             return self.information(self.theta(change_and_now(before, now)))
         return ATTENTIONS[self.config.attention](self.lambda_(now).squeeze(-1))
 
     def information(self, cell_logits: Float[Tensor, "N HW A"]) -> Float[Tensor, "N HW"]:
-        """How much each cell tells of the action, in shares of what all of them tell.
+        """Each cell's information about the action, as a share of the sum over all cells.
 
-        A cell's guess p is compared with its usual one: KL(p | usual) is what this very sight tells, and its mean is
-        the mutual information of the action and what the cell shows. Without `usual` a cell that shows nothing, and
-        guesses a little unevenly, would count as one that tells something.
+        A cell's prediction p is compared with its usual one: KL(p | usual) is the information in what it shows now, and
+        its mean over time is the mutual information of the action and what the cell shows. Without `usual`, a cell
+        that shows nothing but predicts a little unevenly would seem to carry information.
         """
         log_p = cell_logits.log_softmax(-1)
         told = (log_p.exp() * (log_p - self.usual.clamp(min=1e-6).log())).sum(-1)  # (N, HW) in nats
@@ -125,9 +125,10 @@ class ADM(nn.Module):
         self, output: AdmOutput, actions: Int[Tensor, "N"], log_policy: Float[Tensor, "N A"] | None = None
     ) -> dict[str, Float[Tensor, ""]]:
         """Cross-entropy of the action and, where their weight is not zero, the two terms of Choi et al. (2019).
+        With `direct` "information" there is only their loss per cell.
 
-        With `log_policy` the guess is Bayes' rule: P(a | s, s') is in proportion to policy(a | s) * P(s' | s, a),
-        and the logits of Eq. 4 stand for the last factor, the effect. Without it, a cell that shows *why* the agent
+        With `log_policy` the prediction is Bayes' rule: P(a | s, s') is proportional to policy(a | s) * P(s' | s, a),
+        and the logits of Eq. 4 model the last factor, the effect. Without it, a cell that shows *why* the agent
         acted (the ball it runs after) is as good a clue as the cell that shows what the action did.
         """
         prior = torch.zeros_like(output.logits) if log_policy is None else log_policy
@@ -147,7 +148,7 @@ class ADM(nn.Module):
 def change_and_now(
     before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]
 ) -> Float[Tensor, "N HW n_in"]:
-    """[s_t - s_{t-1}; s_t] of every cell, as Theta takes it."""
+    """[s_t - s_{t-1}; s_t] of every cell: the input of Theta."""
     return torch.stack([now - before, now], -1).flatten(2)
 
 

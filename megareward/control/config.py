@@ -14,7 +14,7 @@ AnchorKind = Literal["cell", "pixel", "gauss"]
 RewardForm = Literal["difference", "positive", "record", "spread", "level", "beyond", "moved"]
 FORMS: tuple[RewardForm, ...] = get_args(RewardForm)
 OF_PLACES: tuple[RewardForm, ...] = ("positive", "record", "spread")
-"""Forms that compare each cell with what it was, so that things cannot have them."""
+"""Forms that compare each cell with its own past; they are not available for things."""
 
 
 def _require(holds: bool, name: str, value: object, remedy: str) -> None:
@@ -29,9 +29,9 @@ class AdmConfig:
     attention: Attention = "softmax"
     """How scores become a map. Paper: sparsemax. Released code: softmax."""
     direct: Literal["attention", "information"] = "attention"
-    """What direct control is. attention: Eq. 2-4, where the model looks to guess the action (paper). information: how
-    much each cell, on its own, tells of the action, as a share of what all of them tell; there is no Lambda then, and
-    of the losses only `cell_loss`."""
+    """What direct control is. attention: Eq. 2-4, where the model looks to guess the action (paper). information: the
+    information about the action in each cell on its own, as a share of the sum over cells; there is no Lambda then, and
+    `cell_loss` is the only loss."""
     channels: int = 8
     """Features of the first convolution; each further one doubles them. Not in the paper; the released code's."""
     features: int = 64
@@ -48,8 +48,8 @@ class AdmConfig:
     """Weight of -entropy(direct), which keeps the attention from collapsing onto one of several cells. Choi et
     al.: 0.001. Released code: 0."""
     policy_prior: bool = True
-    """Tell ADM how likely each action was before it was taken, so that it explains the effect of the action and
-    not the habits of the agent. Paper and released code: no."""
+    """Give ADM the policy's probability of each action, so that it models the effect of the action and not the
+    habits of the agent. Paper and released code: no."""
 
     def __post_init__(self) -> None:
         _require(min(self.channels, self.features, self.hidden) >= 1, "A layer size of ADM", self, "use at least 1")
@@ -65,17 +65,17 @@ class RtmConfig:
 
     model: Literal["pairs", "local"] = "local"
     """pairs: Phi and Gamma for every pair of cells (paper). local: Phi is a convolution that sees one cell and draws
-    its surroundings, and a cell relies on whoever drew its changed pixels best (`control.local_rtm`); of the other
-    settings here it has `stack` only."""
+    (predicts) its surroundings, and a cell relies on the cells that drew its changed pixels best
+    (`control.local_rtm`). Of the other settings here, only `stack` and those that begin with `local` apply."""
     local_features: int = 16
     """local: features of its two hidden layers."""
     local_sources: float = 0.125
-    """local: share of the cells from which Phi draws in each transition that it learns from; those around which
-    something changed come first."""
+    """local: share of the cells that Phi is trained to draw from in each transition; cells with a change in or around
+    them come first."""
     local_credit: Literal["explained", "even"] = "explained"
-    """local: how much each changed pixel of a cell says about where it came from. explained: as much as the best
-    drawing explains of it, and cells that showed nothing but background are not asked. even: all pixels alike, and
-    all cells."""
+    """local: weight of each changed pixel of a cell in its relation. explained: how much of its change the best
+    drawing explains; cells that showed nothing but background are no sources. even: the same for all pixels, and
+    every cell is a source."""
     attention: Attention = "softmax"
     """How scores become rows of the relation. Paper: sparsemax. Released code: softmax."""
     channels: int = 16
@@ -98,20 +98,20 @@ class RtmConfig:
     normal distribution."""
     loss: Literal["mixture", "blend"] = "mixture"
     """blend: the squared error of Eq. 6, the weighted sum of all sources' drawings (paper, released code).
-    mixture: the likelihood of the cell if one source, drawn by the weights of Eq. 8, painted it alone."""
+    mixture: the negative log-likelihood of the cell if one source, sampled by the weights of Eq. 8, draws it alone."""
     source_loss: float = 0.5
-    """Weight of the mean squared error of every source's own drawing, attended or not. It teaches Phi where no
-    attention leads yet, but needs all sources. Paper: none. Released code: there, switched off."""
+    """Weight of the mean squared error of every source's own drawing, attended or not. It trains Phi also on
+    pairs without attention, but needs all sources. Paper: none. Released code: there, switched off."""
     targets: float = 0.5
-    """Share of the cells that Phi draws in each transition: those that changed first, then others by lot.
+    """Share of the cells that Phi draws in each transition: those that changed first, then others at random.
     Paper, released code: all (1)."""
     still_on_itself: bool = True
-    """A cell that shows exactly what it showed relies on itself, whatever Gamma says: nothing can have come into
-    it. Paper, released code: no."""
+    """An unchanged cell relies on itself, whatever Gamma's scores are: nothing can have come into it.
+    Paper, released code: no."""
     phi_pairs: Literal["all", "attended"] = "attended"
     """Pairs on which Phi is evaluated. A pair of exactly zero attention adds nothing to Eq. 6, so `attended`
-    leaves it out where the loss is the blend alone; the one trace is that BatchNorm in Phi then describes attended
-    pairs. Paper, released code: all."""
+    leaves it out where the loss is the blend alone; the only side effect is that BatchNorm in Phi then averages over
+    attended pairs. Paper, released code: all."""
 
     def __post_init__(self) -> None:
         smallest = min(self.channels, self.features, self.gamma_features, self.stack, self.local_features)
@@ -129,32 +129,32 @@ class LatentConfig:
     rho: float = 0.99
     """Discount per step of control passed on. Paper: 0.99."""
     combine: Literal["sum", "max"] = "max"
-    """How control by the last action and control by earlier ones become one number. Paper: sum. max: the larger of the
-    two, so that nothing adds up by staying where it is, and a body that lies on two cells counts once in all."""
+    """How Eq. 10 combines direct control and the control passed on. Paper: sum. max: the larger of the two, so that g
+    does not grow where a body stands still, and a body that lies on two cells counts once in total."""
     hold: bool = False
     """A cell keeps the control it had if its sources bring less: max(g_prev, propagated). Paper: no. Released
     code: yes."""
     clip: bool = False
     """Keep g in [0, 1]. Paper: no (g is bounded by 1 / (1 - rho)). Released code: yes."""
     above_chance: bool = False
-    """Of direct control g counts what exceeds an even map, 1 / HW: less says nothing about a cell, but would be
-    added up at every step. Paper, released code: no."""
+    """g counts only the part of direct control above 1 / HW, the value of a uniform map: the rest carries no
+    information about a cell, but would add up over the steps. Paper, released code: no."""
     background: float = 0.0
     """Share of its control that a cell keeps in each step in which it shows nothing but background: what was
     controlled there has left. Paper, released code: all (1)."""
     flash: float = 0.5
-    """A step that changes more than this share of the pixels gives no control and passes none on: a screen that
-    flashes is no thing that was moved. 1: there is no such step. Paper, released code: 1."""
+    """A step that changes more than this share of the pixels gives no control and passes none on: a flash of
+    the screen is not something that was moved. 1: off. Paper, released code: 1."""
     relation: Literal["learnt", "itself"] = "learnt"
-    """From where a cell takes over control. itself: only from what it was itself, whatever RTM says; the paper's
+    """From which cells control is passed on to a cell. learnt: RTM's relation. itself: from itself only; the paper's
     ablation of latent control."""
     reward: RewardForm = "difference"
     """What is summed over the cells. Paper: difference, g - g_prev. positive: its positive part, cell by cell.
-    record: positive part of g - the most that the cell had, discounted by rho for every step since then. spread: the
-    same of propagated (or held) control, the released form closest to Eq. 11. level: g itself, whose discounted sum is
-    that of `difference` with the loss at an end, but for a term that no action changes. beyond: propagated (or held)
-    control of cells that the last action does not control at once. moved: the same of those that changed. These
-    three pay for what is held, not for growth: use them with --reward.no-end-takes-all."""
+    record: the positive part of g - the cell's highest g so far, discounted by rho per step since then. spread: the
+    same for propagated (or held) control, the released form closest to Eq. 11. level: g itself; its discounted sum,
+    times 1 - discount, is that of `difference` with the loss at an end, but for a term that no action changes. beyond:
+    propagated (or held) control of cells that the last action does not directly control. moved: the same, of those
+    that changed. These three reward the amount, not the growth, of control: use --reward.no-end-takes-all."""
 
     @property
     def bound(self) -> float:
@@ -170,7 +170,7 @@ class LatentConfig:
 
 @dataclass(frozen=True)
 class ExecutionConfig:
-    """How the same numbers are computed. `auto` means on for a GPU, off for a CPU, if nothing else is said."""
+    """How the same numbers are computed. `auto` means on for a GPU, off for a CPU, unless stated otherwise."""
 
     bf16: Switch = "auto"
     """Matrix products in bfloat16; attention, losses, statistics and the optimiser stay in float32. On a CPU with
@@ -192,9 +192,9 @@ class OracleConfig:
     by playing every alternative action in copies of the game (`observers.oracle`)."""
 
     lags: int = 0
-    """Actions back whose effect is followed. 0: no oracle; the maps are learnt, as in the paper."""
+    """Number of past actions whose effects are followed. 0: no oracle; the maps are learnt, as in the paper."""
     normalise: Literal["chained", "binary"] = "chained"
-    """What a cell counts in g if an action controls it. chained: 1 / (cells that the action controlled at once), which
+    """Value in g of a cell that an action controls. chained: 1 / (cells that the action controlled at once), which
     is what Eq. 5 gives with a true relation. binary: 1."""
 
     def __post_init__(self) -> None:
@@ -207,7 +207,7 @@ class ThingsConfig:
     `rtm` they use `rtm.stack` and `rtm.local_features` only."""
 
     slots: int = 0
-    """Things that are followed at most, the largest first. 0: cells, as in the paper."""
+    """Maximum number of things that are followed, the largest first. 0: cells, as in the paper."""
     sight: Literal["contrast", "level"] = "contrast"
     """What a thing is, besides connected and not background. contrast: of any grey levels, but all of it brighter than
     the background, or all of it darker; so sprites of several colours and blurred edges are one thing, and so are two
@@ -249,11 +249,10 @@ class ControlConfig:
     passes: int = 1
     """Passes per update. With replay 2 each transition is used twice, as in the released code."""
     overlap: Switch = "auto"
-    """Learn from a rollout while the next one is collected, whose maps are made with the weights of one rollout before.
-    So a map is made by models that have learnt from all but the newest rollout. auto: on for a GPU. off: learn, then
-    collect."""
+    """Train on a rollout while the next one is collected. Maps are then made by a copy of the models that has learnt
+    from all but the newest rollout. auto: on for a GPU. off: learn, then collect."""
     background_frames: int = 614_400
-    """The first frames, of a sample of which each pixel's median is the background."""
+    """First frames of the run, from a sample of which the background is taken: the median of each pixel."""
 
     def __post_init__(self) -> None:
         _require(min(self.H, self.W) >= 1, "The grid", f"{self.H}x{self.W}", "use at least one cell each way")
@@ -380,7 +379,7 @@ def released(config: ControlConfig) -> ControlConfig:
 
 
 def moved(config: ControlConfig) -> ControlConfig:
-    """Control of what moves in place of Eq. 11, and direct control by what each cell tells of the action."""
+    """Control of what moves in place of Eq. 11, and direct control as the information about the action in each cell."""
     return replace(
         config,
         adm=replace(config.adm, direct="information", cell_loss=1.0),
@@ -389,7 +388,7 @@ def moved(config: ControlConfig) -> ControlConfig:
 
 
 def by_things(config: ControlConfig) -> ControlConfig:
-    """Things carry control. Three frames show how fast a thing is."""
+    """Control is carried by things instead of cells. Three frames show how fast a thing moves."""
     rtm, latent = replace(config.rtm, stack=3), replace(config.latent, hold=False)
     return replace(config, things=ThingsConfig(slots=24), rtm=rtm, latent=latent)
 
@@ -400,7 +399,7 @@ def things(config: ControlConfig) -> ControlConfig:
 
 
 def mini(config: ControlConfig) -> ControlConfig:
-    """Small worlds on two cores: small networks that learn fast; everything else as it is."""
+    """Small worlds on two cores: small networks that learn fast; everything else unchanged."""
     return replace(
         config,
         adm=replace(config.adm, features=32),

@@ -21,13 +21,13 @@ def flash_share(
     real: Bool[Tensor, "T N"],
     share: float,
 ) -> Float[Tensor, ""]:
-    """Of T steps of N environments, how many are flashes; a step that was a reset is none."""
+    """Share of the T x N steps that are flashes; a reset does not count as one."""
     flashes = is_flash(before.flatten(0, 1), now.flatten(0, 1), share).view_as(real)
     return (flashes & real).float().mean()
 
 
 def too_many_flashes(numbers: Mapping[str, float]) -> str:
-    """What to say of a screen that always moves as a whole, such as a driver's view; nothing if it does not."""
+    """A warning if the screen usually moves as a whole, such as a driver's view; otherwise an empty string."""
     share = numbers.get("control/flashes", 0.0)
     if share <= 0.5:
         return ""

@@ -11,9 +11,9 @@ for 12 pixels (4x4 stride 2, leaving 5x5). One rule gives both, and a network fo
   then       while more than 6 are left: the same again if more than 9 are left, else kernel 4 and stride 1
   tiny       a side too small for its kernel is read whole
 
-Because no layer cuts off a pixel, the transposed layers in reverse order come back to exactly the cell. An axis that
-is done before the other waits with kernel 1. Sides of 8, 10, 12, 14, 21, 28, 42 and 84 pixels end at 3, 4, 5, 6, 6, 5,
-6 and 5.
+Because no layer cuts off a pixel, the transposed layers in reverse order return exactly the cell's size. An axis
+that needs fewer layers than the other gets kernel 1 in the rest. Sides of 8, 10, 12, 14, 21, 28, 42 and 84 pixels end
+at 3, 4, 5, 6, 6, 5, 6 and 5.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 `direct` (N, HW) is ADM's alpha(s_t, a_{t-1}), `relation` (N, to, from) is RTM's alpha(s_t, s_{t-1}), and `g` (N, HW) is
 what all actions of the episode so far control now.
 
-What the algebra says before anything is learnt: rows of the relation sum to 1 over `from`, so g <= 1 / (1 - rho); and
+What follows before anything is learnt: rows of the relation sum to 1 over `from`, so g <= 1 / (1 - rho); and
 if every cell relied on itself alone, the sum of g would grow the same way whatever the agent did. All the information
 in Eq. 11 is in how many cells rely on well-controlled ones.
 """
@@ -26,8 +26,8 @@ def latent_control(
 ) -> Float[Tensor, "N HW"]:
     """alpha(s_T, a_{T-n}): how the action n steps before the last frame controls it, by Eq. 5 applied n - 1 times.
 
-    direct[t] and relation[t] belong to the transition that ends at frame t + 1, so direct[-n] is what the action n
-    steps ago did at once.
+    direct[t] and relation[t] belong to the transition that ends at frame t + 1, so direct[-n] is direct control
+    by the action n steps ago.
     """
     control = direct[len(direct) - n]
     for t in range(len(direct) - n + 1, len(direct)):
@@ -46,7 +46,7 @@ def accumulated_control(
 
 
 def above_chance(direct: Float[Tensor, "N HW"]) -> Float[Tensor, "N HW"]:
-    """What exceeds an even map."""
+    """The part of direct control above 1 / HW, the value of a uniform map."""
     return (direct - 1 / direct.shape[-1]).clamp(min=0)
 
 
@@ -67,8 +67,8 @@ def strongest(direct: Float[Tensor, "N HW"], passed_on: Float[Tensor, "N HW"], r
 
 
 def remember(g: Float[Tensor, "N HW"], memory: Float[Tensor, "N HW"], rho: float) -> Float[Tensor, "N HW"]:
-    """The most that a cell had, discounted by rho per step since then. Where cells hold what they have and nothing
-    is forgotten, it is g."""
+    """The highest g of each cell so far, discounted by rho per step since then. With `hold`, and where the background
+    forgets nothing, it equals g."""
     return torch.maximum(g, rho * memory)
 
 
@@ -81,11 +81,10 @@ def mega_reward(
 ) -> Float[Tensor, "*B"]:
     """Eq. 11: r = sum over the cells of g_t - g_{t-1}; the other forms are ours or the released code's.
 
-    `positive` counts cells that gained only. `record` is the same; but for g_{t-1} `advance` gives what is remembered.
-    `spread` pays for control that reached new cells, before discount and direct control: the positive part of
-    `passed_on` - g_{t-1}, for which `advance` gives what is remembered, too. `level` pays for all that is under
-    control. `beyond` and `moved` pay for what earlier actions still control, in the cells `beyond` only,
-    or each times what it counts there.
+    `positive` counts only the cells that gained. `record` is the same, but `advance` passes the result of `remember`
+    as `g_prev`. `spread` rewards control that reached new cells, before discount and direct control: the positive
+    part of `passed_on` - `g_prev`, which is again the result of `remember`. `level` is the sum of g. `beyond` and
+    `moved` reward what earlier actions still control, in the cells of the mask `beyond` only, or weighted by it.
     """
     if form == "difference":
         return (g - g_prev).sum(-1)
@@ -103,16 +102,16 @@ def mega_reward(
 
 
 def clear(g: Float[Tensor, "N HW"], first: Bool[Tensor, "N"]) -> Float[Tensor, "N HW"]:
-    """An episode begins with nothing under control."""
+    """g with zeros where an episode begins: nothing is controlled yet."""
     return g.masked_fill(first[:, None], 0)
 
 
 class Accumulated(NamedTuple):
-    """What N environments have under control after a step, and what the step was worth."""
+    """Accumulated control of N environments after a step, and the reward for that step."""
 
     g: Float[Tensor, "N HW"]
     memory: Float[Tensor, "N HW"]
-    """See `remember`; the forms `record` and `spread` pay for what exceeds it."""
+    """See `remember`; the forms `record` and `spread` reward what exceeds it."""
     mega_reward: Float[Tensor, "N"]
 
 
@@ -130,11 +129,11 @@ def advance(
 ) -> Accumulated:
     """One step of Eq. 10 and 11 with all that `config` asks for; whoever makes the maps, learnt or true.
 
-    `direct` is what the last action controls, `passed_on` what earlier actions still do: Eq. 5 along a relation, or by
+    `direct` is control by the last action, `passed_on` control by earlier ones: Eq. 5 along a relation, or found by
     branching the game. `first`: a frame opens an episode. `flash`: the step changed most of the screen at once.
-    `background`: cells that show nothing else. None where the option is off. `changed`: cells that show anything else
-    than a step ago. `size`: what moves is a thing, of so many cells' worth of pixels; None: it is a cell. (Direct
-    control of a thing is exactly 0 unless it tells the action; that of a cell is compared with an even map.)
+    `background`: cells that show nothing else. Both are None where the option is off. `changed`: cells that differ from
+    a step ago. `size`: size of each thing's change, in 16ths of the screen, if things carry control. (Direct control
+    of a thing is exactly 0 unless it carries information about the action; that of a cell is compared with 1 / HW.)
     """
     even = 0 if config.above_chance or size is not None else 1 / direct.shape[-1]
     beyond = direct <= even

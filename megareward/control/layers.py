@@ -19,7 +19,7 @@ LEAK = 0.01
 
 
 def padded(size: int) -> int:
-    """The next multiple of 8: GPUs multiply rows that start at 16 bytes several times faster than others."""
+    """The next multiple of 8: GPUs multiply rows aligned to 16 bytes several times faster than others."""
     return size + -size % 8
 
 
@@ -61,8 +61,8 @@ class Convolution(nn.Module):
     """A convolution (or its transpose, which undoes the size) on flat rows.
 
     `dense` multiplies with the one matrix that the convolution is: 5 times the arithmetic for the paper's first
-    deconvolution, but all of it in one large matrix product, which is what GPUs are made of. On a CPU it pays for the
-    small cells of mini games only.
+    deconvolution, but all of it in one large matrix product, which is what GPUs are fast at. On a CPU it is faster
+    for the small cells of mini games only.
     """
 
     links: Tensor
@@ -89,7 +89,7 @@ class Convolution(nn.Module):
         return y if self.conv.bias is None else y + self.conv.bias.repeat(self.n_out // len(self.conv.bias)).to(y.dtype)
 
     def _multiply(self, x: Tensor) -> Tensor:
-        """x @ matrix. On a GPU both sides are `padded` (a cell of 21 x 21 pixels has 441); rows of x may come so."""
+        """x @ matrix. On a GPU both sides are `padded` (a cell of 21 x 21 pixels has 441); x may be already."""
         matrix = self.matrix()
         if not x.is_cuda:
             return x @ matrix
@@ -208,7 +208,7 @@ SMALL = 2**17
 def choose_execution(model: nn.Module, *, dense: bool | None, fused: bool) -> None:
     """Switch every layer of `model` to the given form. The numbers stay the same up to rounding.
 
-    `dense` None stands for a CPU's best: convolutions with a small matrix are dense, the others are not.
+    `dense` None chooses what is fastest on a CPU: convolutions with a small matrix are dense, the others are not.
     """
     for module in model.modules():
         if isinstance(module, Convolution):

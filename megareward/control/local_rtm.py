@@ -1,21 +1,21 @@
 """Relations by sight: an RTM whose Phi is a convolution that sees one cell and draws what happens in and around it.
 
 In Eq. 6 Phi guesses a cell of the new frame from one cell of the old one, the action and the offset between the two.
-`rtm.RTM` takes the paper's networks for that: a cell becomes a code, and a ball that leaves a cell at the top must be
-learnt apart from one that moves on inside it. Here Phi is a small convolution over the cell's surroundings, in which
-all but the cell itself is blank. Things move the same way everywhere, so that what was learnt of a ball in the middle
-of a cell holds at its border, where control changes hands.
+`rtm.RTM` uses the paper's networks for that: a cell becomes a code, and a ball that leaves a cell at the top must be
+learnt separately from one that moves on inside it. Here Phi is a small convolution over the cell's surroundings, with
+everything but the cell itself blank. Things move the same way everywhere, so what was learnt about a ball in the middle
+of a cell also holds at its border, where control passes to the next cell.
 
   draw      every cell `from` draws the change s_t - s_{t-1} of all pixels no further from it than `reach`
   learn     the squared error of the drawings, each source on its own
-  attend    each pixel that changed is shared out among those who could draw it, by how well they did (the posterior
-            of a mixture in which one source paints each pixel); a cell's relation is the mean over its changed pixels,
-            each counted by how much its best drawing explains
+  attend    each changed pixel is divided among the sources that can reach it, by how well they drew it (the posterior
+            of a mixture in which one source draws each pixel); a cell's relation is the mean over its changed pixels,
+            each weighted by how much its best drawing explains
 
-Eq. 7-8 are not needed: whoever drew it best is known once the frame is there. A cell that shows what it showed relies
-on itself, and so does one of which nobody could explain anything. Beyond `reach` a source draws nothing: no cell relies
-on one that is not its neighbour. Nor on one that showed nothing but background: Phi still sees there what left it some
-steps ago, but it is from the cell where a thing was that control is taken on.
+Eq. 7-8 are not needed: once the new frame is there, it is known which source drew it best. An unchanged cell relies on
+itself, and so does one of which no source explains anything. A source draws nothing beyond `reach`, so a cell relies on
+its neighbours only, and on none that showed nothing but background: in the older frames of such a cell
+Phi still sees what has left it, but control is to be passed on from the cell where a thing was last.
 """
 
 from typing import NamedTuple
@@ -29,14 +29,14 @@ from megareward.control.grid import Grid
 from megareward.types import Bool, Float, Int, Shaped, Tensor
 
 KERNELS = (5, 5, 3)
-"""Sides of the three convolutions; together a pixel is told of pixels up to 5 away."""
+"""Sides of the three convolutions; together they see pixels up to 5 away."""
 NOISE = 16 / 255
-"""Standard deviation of a pixel about what its painter drew, as a share of the range from black to white."""
+"""Standard deviation of a pixel around what its source drew, as a share of the range from black to white."""
 
 DOUBT = 1.0
-"""Nats that speak for the cell itself, against all that was explained of it."""
+"""Weight of the cell itself in its relation, in nats, beside the nats that the sources explain of it."""
 LOWEST = -1e30
-"""A log-likelihood of nothing, but finite: where everybody has it, it is still a number."""
+"""Log-likelihood of sources that do not draw a pixel; finite, so that a softmax over such sources alone is no NaN."""
 
 
 class Window(NamedTuple):
@@ -63,8 +63,8 @@ class LocalRTM(nn.Module):
         super().__init__()
         self.grid, self.config = grid, config
         self.block = max(1, round(min(grid.cell_h, grid.cell_w) / 10))
-        """Pixels along a side that the convolutions see as one, with the more features: things on a large screen move
-        farther, in pixels."""
+        """Side of the blocks of pixels that the convolutions see as one position with more features: things on a large
+        screen move farther, in pixels."""
         self.rows, self.columns = window(grid.cell_h, self.block), window(grid.cell_w, self.block)
         C, squares = config.local_features, self.block**2
         self.enter = nn.Conv2d(config.stack * squares, C, KERNELS[0], padding="same")
@@ -80,29 +80,29 @@ class LocalRTM(nn.Module):
         """(HW, side_h, side_w): 0 on what lies beyond the screen."""
         around = torch.cartesian_prod(torch.arange(-1, 2), torch.arange(-1, 2))
         self.up_down, self.left_right = around.unbind(1)
-        """(9,) a cell and its neighbours: nobody reaches farther."""
+        """(9,) steps to a cell's neighbours and itself: no source reaches farther."""
 
     def cut(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B H W side_h side_w"]:
-        """Every cell with its surroundings, as a view; nothing is beyond the screen."""
+        """Every cell with its surroundings, as a view; zeros beyond the screen."""
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         down, right = side_h - up - self.grid.cell_h, side_w - left - self.grid.cell_w
         padded = F.pad(frames, (left, right, up, down))
         return padded.unfold(-2, side_h, self.grid.cell_h).unfold(-2, side_w, self.grid.cell_w)
 
     def windows(self, frames: Shaped[Tensor, "*B px_h px_w"]) -> Shaped[Tensor, "*B HW side_h side_w"]:
-        """The same as a copy, which is several times as large as the frames."""
+        """`cut` as a copy, which is several times as large as the frames."""
         return self.cut(frames).flatten(-4, -3)
 
     def windows_of(
         self, stack: Shaped[Tensor, "N K px_h px_w"], n: Int[Tensor, "M"], cells: Int[Tensor, "M"]
     ) -> Shaped[Tensor, "M K side_h side_w"]:
-        """Those of some cells of some samples only."""
+        """The windows of M cells, each of the sample `n`."""
         return self.cut(stack)[n, :, cells // self.grid.W, cells % self.grid.W]
 
     def draw(
         self, seen: Float[Tensor, "M K side_h side_w"], actions: Int[Tensor, "M"]
     ) -> Float[Tensor, "M side_h side_w"]:
-        """What changes around each source, judging by its own cell in the last K frames and the action."""
+        """The predicted change around each source, from its own cell in the last K frames and the action."""
         x = self.enter(F.pixel_unshuffle(seen * self.own, self.block))
         x = F.relu(x + self.action(actions)[:, :, None, None].to(x.dtype))
         return F.pixel_shuffle(self.leave(F.relu(self.inner(x))), self.block)[:, 0]
@@ -162,15 +162,15 @@ class LocalRTM(nn.Module):
         asked: Bool[Tensor, "N HW"],
         noise: Float[Tensor, ""] | float,
     ) -> Float[Tensor, "N HW HW"]:
-        """What each cell's changed pixels give to each source that is asked, [to, from]: every pixel of the screen is
-        looked at and every source draws, so that the host of a GPU never has to wait for a number."""
+        """The weight that each cell's changed pixels give to each source in `asked`, [to, from]. Computed for all
+        pixels of the screen and all sources, so that the host never waits for a GPU."""
         grid, (N, HW) = self.grid, (len(stack), self.grid.n_cells)
         (_, up, side_h), (_, left, side_w) = self.rows, self.columns
         windows = self.windows(stack).transpose(1, 2).flatten(0, 1)  # (N HW, K, side_h, side_w)
         drawn = self.draw(windows, actions.repeat_interleave(HW)).float().unflatten(0, (N, HW))
         likely = torch.where(asked[:, :, None, None], log_likelihood(drawn, self.windows(change), noise), LOWEST)
         screen = likely.new_full((N, HW, grid.px_h + side_h, grid.px_w + side_w), LOWEST)
-        for cell in range(HW):  # where on the screen each has drawn
+        for cell in range(HW):  # each drawing at its place on the screen
             y, x = cell // grid.W * grid.cell_h, cell % grid.W * grid.cell_w
             screen[:, cell, y : y + side_h, x : x + side_w] = likely[:, cell]
         screen = screen[:, :, up : up + grid.px_h, left : left + grid.px_w]  # (N, from, px_h, px_w)
@@ -186,7 +186,7 @@ class LocalRTM(nn.Module):
         asked: Bool[Tensor, "N HW"],
         noise: Float[Tensor, ""] | float,
     ) -> Float[Tensor, "N HW HW"]:
-        """The same, from the pixels that changed alone, which are few, and those who can reach them."""
+        """The same, computed only for the changed pixels, which are few, and the sources that can reach them."""
         grid, HW = self.grid, self.grid.n_cells
         n, y, x = changed.nonzero().unbind(1)  # (P,)
         source_y, source_x = y[:, None] // grid.cell_h + self.up_down, x[:, None] // grid.cell_w + self.left_right
@@ -199,7 +199,7 @@ class LocalRTM(nn.Module):
         pixel, nth = reached.nonzero().unbind(1)  # (Q,)
         whose = n[pixel] * HW + source[pixel, nth]
         drawing, drawn_as = whose.unique(return_inverse=True)
-        if len(drawing) == 0:  # of nothing at all PyTorch would make no blocks
+        if len(drawing) == 0:  # PyTorch makes no blocks of an empty batch
             return stack.new_zeros(len(stack), HW, HW)
         drawn = self.draw(self.windows_of(stack, drawing // HW, drawing % HW), actions[drawing // HW]).float()
         of_pixel = change[n, y, x]  # (P,)
@@ -215,7 +215,7 @@ class LocalRTM(nn.Module):
     def _weight(
         self, best: Float[Tensor, "*B"], change: Float[Tensor, "*B"], noise: Float[Tensor, ""] | float
     ) -> Float[Tensor, "*B"]:
-        """How much a pixel counts: by the nats that its `best` drawing explains of its change, or all alike."""
+        """Weight of each pixel: the nats of its change that the `best` drawing explains, or 1 for all."""
         if self.config.local_credit == "even":
             return torch.ones_like(best)
         return (best - log_likelihood(torch.zeros_like(change), change, noise)).clamp(min=0)
@@ -224,7 +224,7 @@ class LocalRTM(nn.Module):
 def log_likelihood(
     drawn: Float[Tensor, "*B"], change: Float[Tensor, "*B"], noise: Float[Tensor, ""] | float
 ) -> Float[Tensor, "*B"]:
-    """Of a change, given what was drawn of it; up to a constant."""
+    """Log-likelihood of a pixel's change given what was drawn, up to a constant."""
     return -((drawn - change) / noise).square() / 2
 
 

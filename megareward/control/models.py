@@ -1,6 +1,6 @@
-"""ADM and RTM as one thing that says what is controlled: networks, the statistics they see frames by, and attention.
+"""ADM and RTM together, as used to find what is controlled: networks, statistics that scale frames, and attention.
 
-How they learn is `control.learning`; how the same numbers are computed faster is `control.fast`.
+Training is in `control.learning`; `control.fast` computes the same numbers faster.
 """
 
 import importlib.util
@@ -36,7 +36,7 @@ class Attention(NamedTuple):
 
 
 class ControlModels:
-    """The two models and what they see. Frames go in as bytes."""
+    """The two models and how they see frames. Frames go in as bytes."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ControlModels:
         self.config, self.frame_shape, self.n_actions = config, frame_shape, n_actions
         self.device = torch.device(device)
         self.grid = Grid(config.H, config.W, *frame_shape)
-        with torch.random.fork_rng(devices=[]):  # the weights are a function of the seed, and touch no other draw
+        with torch.random.fork_rng(devices=[]):  # weights depend on the seed only, and leave the global rng as it was
             torch.manual_seed(seed)
             self.adm = ADM(self.grid, config.adm, n_actions)
             model = LocalRTM if config.rtm.model == "local" else RTM
@@ -62,10 +62,10 @@ class ControlModels:
         dense, fused = chosen(how.dense, self.device), chosen_fused(how.fused, self.device)
         choose_execution(self.modules, dense=None if how.dense == "auto" and on_cpu else dense, fused=fused)
         self._fused_cells = dense and fused
-        """One kernel from bytes to the rows that products like; they are a little wider than cells."""
+        """Whether one kernel turns bytes into rows; these are padded for fast products: a little wider than cells."""
         self._dtype = torch.bfloat16 if self.bf16 else torch.float32
         self._folded: tuple[FoldedDirect, FoldedRelation | None] | None = None
-        """Made when it is first asked for: models that only learn need none."""
+        """Made on first use: models that are only trained need none."""
         self._stale = True
         """The weights have changed since they were folded."""
 
@@ -146,11 +146,11 @@ class ControlModels:
     # Weights that change -------------------------------------------------------------------------------------------
 
     def invalidate(self) -> None:
-        """The weights have changed: what was folded is no longer true."""
+        """To be called when the weights have changed, so that they are folded anew."""
         self._stale = True
 
     def refresh(self) -> None:
-        """Prepare `attend` for the weights as they are. It does so itself; but who replays it as a CUDA graph must."""
+        """Fold the current weights. `attend` does this itself; code that replays it as a CUDA graph must call it."""
         if self._stale and self.config.execution.folded != "off":
             if self._folded is None:
                 relation = FoldedRelation(self.rtm, self._dtype) if isinstance(self.rtm, RTM) else None
@@ -161,7 +161,7 @@ class ControlModels:
         self._stale = False
 
     def copy_from(self, models: "ControlModels") -> None:
-        """Take over the weights and statistics of other models, into the very tensors that a CUDA graph reads."""
+        """Take over the weights and statistics of other models, in place: a CUDA graph reads these very tensors."""
         mine, theirs = self.modules.state_dict(), models.modules.state_dict()
         for name, tensor in mine.items():
             tensor.copy_(theirs[name])
@@ -178,7 +178,7 @@ class ControlModels:
         )
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """What else a state holds, such as the learner's, is passed over."""
+        """Anything else in the state, such as the learner's part, is ignored."""
         self.modules.load_state_dict(part(state, "modules"))
         self.invalidate()
         self.normaliser.load_state_dict(part(state, "normaliser"))
@@ -190,18 +190,18 @@ def chosen(switch: Switch, device: torch.device) -> bool:
 
 
 LARGE_CELL = 16**2
-"""Pixels of a cell from which a CPU multiplies bfloat16 faster than it converts to it: Atari's have 441, those of mini
-games 64."""
+"""Pixels per cell from which bfloat16 on a CPU saves more time than converting to it costs: cells of Atari have 441,
+those of mini games 64."""
 
 
 def chosen_bf16(switch: Switch, device: torch.device, grid: Grid) -> bool:
-    """Like `chosen`; and on a CPU where it pays."""
+    """Like `chosen`; with `auto` also on a CPU where it is faster."""
     pays = grid.cell_h * grid.cell_w >= LARGE_CELL and multiplies_bfloat16(device)
     return chosen(switch, device) or (switch == "auto" and pays)
 
 
 def chosen_fused(switch: Switch, device: torch.device) -> bool:
-    """Like `chosen`, as far as Triton is there."""
+    """Like `chosen`, if Triton is available."""
     available = device.type == "cuda" and importlib.util.find_spec("triton") is not None
     if switch == "on" and not available:
         raise UsageError(f"execution.fused is on, but there is no Triton for {device}; use auto or off.")

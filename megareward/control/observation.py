@@ -11,13 +11,13 @@ from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 def anchor_noise(
     kind: AnchorKind, n: int, grid: Grid, generator: torch.Generator, device: torch.device
 ) -> Float[Tensor, "n px_h px_w"]:
-    """One pattern of noise per sample: each cell brighter or darker, or each pixel, by 1.
+    """One pattern of noise per sample: +1 or -1 for each cell, or for each pixel; `gauss`: a normal number per cell.
 
-    It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains what the
-    cell must show now, so a cell in which nothing happens has to attend to itself; without it every source draws an
-    empty cell equally well, and the relation is arbitrary there. A brightness is one number, which Phi learns to hand
-    on at once; a pattern of pixels has to pass through its whole bottleneck. It must not come close to what a source
-    draws that knows nothing, the mean: `gauss` does now and then, and then every source will do again.
+    It is added to the newest frame of S_{t-1} and to s_t alike. Only the cell itself, a step ago, contains the noise
+    that the cell must show now, so a cell in which nothing happens has to attend to itself; without noise every source
+    draws an empty cell equally well, and the relation is arbitrary there. A brightness is one number, which Phi soon
+    learns to pass on; a pattern of pixels has to fit through its bottleneck. The noise must not come close to the mean,
+    which a source without information draws: `gauss` sometimes does, and then all sources are equally good again.
     """
     if kind != "pixel":
         brightness = torch.randn((n, grid.n_cells, 1, 1), generator=generator, device=device)

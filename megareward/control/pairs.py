@@ -1,4 +1,4 @@
-"""Pairs of cells (n, to, from): which ones are looked at, their product, the sum over `from` in Eq. 6, their errors.
+"""Pairs of cells (n, to, from): which ones are evaluated, their product, the sum over `from` in Eq. 6, their errors.
 
 Rows follow the order of relation[n, to, from]. `fused` does the same in Triton kernels; see fused_pairs.py.
 """
@@ -44,7 +44,7 @@ def all_pairs(N: int, HW: int) -> Pairs:
 
 
 def attended_pairs(relation: Float[Tensor, "N HW HW"]) -> Pairs:
-    """The pairs whose attention is not exactly zero. Their number is data, so a GPU waits here once."""
+    """The pairs whose attention is not exactly zero. Their number depends on the data: the host waits for a GPU."""
     N, HW, _ = relation.shape
     return Pairs(N, HW, relation.detach().flatten().nonzero().squeeze(1))
 
@@ -70,7 +70,7 @@ def pair_product(
         return fused_pairs.pair_product(codes, offsets, pairs, seen)
     if pairs.rows is None:
         product = codes[:, None] * offsets  # (N, 1, from, F) * (to, from, F)
-        if seen is not None:  # in place where nobody will ask for a gradient: half of the time goes into new memory
+        if seen is not None:  # in place where no gradient is needed: half of the time goes into new memory
             product = product * seen[:, :, None] if torch.is_grad_enabled() else product.mul_(seen[:, :, None])
         return product.flatten(0, 2)
     product = codes.flatten(0, 1).index_select(0, pairs.source) * offsets.flatten(0, 1).index_select(0, pairs.offset)
@@ -99,7 +99,7 @@ def source_errors(
     scale: Float[Tensor, ""] | float = 1.0,
     fused: bool = False,
 ) -> Float[Tensor, "N K HW"]:
-    """How far off each source's own drawing is: sum over pixels of (scale * tanh(drawn) - wanted)^2.
+    """Squared error of each source's own drawing: sum over pixels of (scale * tanh(drawn) - wanted)^2.
 
     `drawn` has one row for every source of K cells of each sample. `wanted` and `scale` are data, without a gradient.
     """

@@ -82,7 +82,7 @@ class Interaction(Fusable):
 
 
 class Phi(nn.Module):
-    """Table of Phi: what cell `to` looks like now, judging by cell `from` a step ago."""
+    """Table of Phi: predicts what cell `to` looks like now from cell `from` a step ago."""
 
     def __init__(self, grid: Grid, config: RtmConfig, n_actions: int) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class RTM(Fusable):
 
     @property
     def skips_pairs(self) -> bool:
-        """Whether Phi leaves out pairs without attention: softmax has none, and other losses need every source."""
+        """Whether Phi leaves out pairs without attention: softmax has none, and other losses need all sources."""
         c = self.config
         return c.phi_pairs == "attended" and c.attention != "softmax" and c.loss == "blend" and not c.source_loss
 
@@ -193,7 +193,7 @@ class RTM(Fusable):
     def source_errors(
         self, output: RtmOutput, target: Float[Tensor, "N HW pixels"], scale: Float[Tensor, ""] | float
     ) -> Float[Tensor, "N K HW"]:
-        """How far off each source's own drawing of each drawn cell is: the squared error summed over its pixels."""
+        """The error of each source's own drawing of each drawn cell: squared, summed over its pixels."""
         return source_errors(output.drawn, drawn_rows(target, output.targets), scale, fused=self.fused)
 
 

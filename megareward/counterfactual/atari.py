@@ -1,7 +1,7 @@
 """Branches of recorded Atari episodes; what `branches` does for mini games, here with clones of the emulator.
 
-Each episode is first played again: only where every frame comes out as it was recorded, bit for bit, are its branches
-the truth about it. Episodes are independent, so worker processes share them. Torch is not needed here.
+Each episode is first played again: only if every frame is as it was recorded, bit for bit, are its branches ground
+truth. Episodes are independent, so worker processes share them. Torch is not needed here.
 
 The frame with which a game ends is left out, on the recorded side and in branches: the emulator never draws it.
 """
@@ -21,7 +21,7 @@ from megareward.errors import RunError
 
 @dataclass(frozen=True)
 class RecordedEpisode:
-    """What is needed to play one episode again, and to know that it is the same."""
+    """What is needed to play one episode again, and to check that it is the same."""
 
     rom: str
     config: AtariConfig
@@ -75,7 +75,7 @@ def branch_episode(
             if members[:-1].any():
                 own = emulator.clone()
                 world = found.setdefault(own.serialize(), Branch(own, np.zeros(lags, np.int64)))
-                world.members[1:] += members[:-1]  # everyone grows older
+                world.members[1:] += members[:-1]  # every branch is a step older
         found.pop(after.serialize(), None)  # those came back: from here on nothing can differ
         worlds, state = list(found.values()), after
         tell()
@@ -85,7 +85,7 @@ def branch_episode(
 def _candidates(
     worlds: list[Branch], state: Any, action: int, n_actions: int, newborn: np.ndarray
 ) -> Iterator[tuple[Any, int, np.ndarray]]:
-    """(state, action to take there, members): living worlds do as the episode did; new ones do anything else."""
+    """(state, action to take there, members): living worlds act as the episode did, new ones otherwise."""
     for world in worlds:
         yield world.state, action, world.members
     for other in range(n_actions):
@@ -94,7 +94,7 @@ def _candidates(
 
 
 def find_start(emulator: Emulator, recording: RecordedEpisode) -> Any:
-    """The state of the first frame. The recording does not tell how many frames without input came before it, but only
+    """The state of the first frame. The recording does not say how many frames without input came before it, but only
     the right number leads to the same episode."""
     for n_noops in range(recording.config.noop_max + 1):
         screen = emulator.start(n_noops)
@@ -129,7 +129,7 @@ def branch_episodes(
     processes: int,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[np.ndarray]:
-    """`branch_episode` for each, by several processes. `progress` hears how many steps of how many are done."""
+    """`branch_episode` for each, by several processes. `progress` is called with the steps done and their total."""
     total = sum(len(recording.actions) for recording in recordings)
     tasks = [(recording, grid, lags) for recording in recordings]
     counter: Any
@@ -141,7 +141,7 @@ def branch_episodes(
             progress(counter[0], total)
 
         return [branch_episode(*task, tell) for task in tasks]
-    context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of something
+    context = multiprocessing.get_context("spawn")  # a fork would copy torch's threads in the middle of their work
     counter = context.Value("q", 0)
     with context.Pool(min(processes, len(tasks)), _share, (counter,)) as pool:
         results = pool.starmap_async(_counted, tasks, chunksize=1)

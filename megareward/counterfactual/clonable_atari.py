@@ -1,7 +1,7 @@
 """One Atari game that can be cloned, and whose frames equal the vector emulator's bit for bit.
 
 The vector emulator (`envs.atari`) is fast but cannot be copied; ALE's plain interface can. What has to be repeated here
-to get from one to the other, measured and kept by `tests/unit/audit/test_emulator.py`:
+to get from one to the other, measured and checked by `tests/unit/audit/test_emulator.py`:
 
 - the console's timer starts at random, by the seed, and anew at each reset: only the first episode of a seed is known
 - an episode opens with FIRE, if the game knows this button and the protocol asks for it, then some frames without input
@@ -57,7 +57,7 @@ class Emulator:
 
     def decide(self, action: int) -> tuple[np.ndarray, bool]:
         """One decision: the screen that the agent sees, in native pixels, and whether the game is over. If it is, the
-        screen means nothing: the vector emulator never shows it."""
+        screen is not to be used: the vector emulator never shows it."""
         skip = self.config.frame_skip
         for frame in range(skip):
             self.ale.act(self.actions[action])

@@ -36,7 +36,7 @@ class Branches:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew from the games as they are."""
+        """Restart from the games as they are."""
         self.before = self.env.select(self.everyone)
         self.worlds = self.env.select(self.everyone[:0])
         self.owner = self.everyone[:0]
@@ -55,7 +55,7 @@ class Branches:
         kept = going_on[self.owner].nonzero().flatten()
         owner = torch.cat([self.owner[kept], parents])
         members = torch.zeros(len(owner), self.lags, device=self.env.device)
-        members[: len(kept), 1:] = self.members[kept, :-1]  # everyone grows older
+        members[: len(kept), 1:] = self.members[kept, :-1]  # every branch is a step older
         members[len(kept) :, 0] = 1
         worlds = joined(self.worlds.select(kept), self.before.select(parents))
         shown = worlds.step(torch.cat([actions[owner[: len(kept)]], alternatives])).frames
@@ -103,9 +103,9 @@ def state_table(games: MiniGame) -> Float[Tensor, "N columns"]:
 
 
 def merged(table: Float[Tensor, "N columns"]) -> tuple[Int[Tensor, "M"], Int[Tensor, "N"]]:
-    """One row of every kind, and for each row the number of its kind.
+    """One example of every distinct row, and for each row the number of its example.
 
-    Rows are found by a hash and then compared, so that a collision costs a merge and never the truth.
+    Rows are found by a hash and then compared, so that a collision can miss a merge but never merge different rows.
     """
     rows = torch.arange(len(table), device=table.device)
     odd = 2 * torch.arange(1, table.shape[1] + 1, device=table.device) * 0x9E3779B97F4A7C1 + 1

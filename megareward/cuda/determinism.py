@@ -1,7 +1,7 @@
 """The same bits in every run of a seed: on a GPU, only kernels that add up in a fixed order.
 
 Without this, gradients of some convolutions and sums over indices are added up in the order in which threads finish,
-and two runs of one seed part by a last digit, then by all.
+and two runs of one seed differ first in a last digit, then in all.
 """
 
 import os
@@ -22,7 +22,7 @@ MEMORY: Any = torch.utils.deterministic
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Inside, if wanted, a kernel that has no fixed order is refused."""
+    """Inside, if wanted, a kernel without a fixed order raises an error."""
     if not wanted:
         yield
         return

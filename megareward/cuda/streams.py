@@ -1,4 +1,4 @@
-"""Two CUDA streams: what the games wait for, and what may take its time beside them."""
+"""Two CUDA streams: one for what the games wait for, one for work that may run beside it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -10,8 +10,8 @@ class CudaStreams:
     """On a GPU, a main stream of high priority and a side stream of low priority. Elsewhere everything is done at once,
     in the order of the calls, and the numbers are the same.
 
-    Who writes memory in one stream that the other reads must wait for it: `side` enters behind all that was launched so
-    far, `join` puts what comes next behind the side stream. No call makes the host wait.
+    Memory that one stream writes and the other reads needs a wait: work in `side` waits for all that was launched so
+    far, and after `join` all later work waits for the side stream. No call makes the host wait.
     """
 
     def __init__(self, device: torch.device, *, enabled: bool = True) -> None:

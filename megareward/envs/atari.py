@@ -30,7 +30,7 @@ from megareward.types import Int, Tensor
 from megareward.waiting import waiting
 
 SECONDS_TO_BUILD = 0.14
-"""Of one emulator. ale-py builds them one after the other."""
+"""Seconds to build one emulator; ale-py builds them one after the other."""
 
 
 class Atari:
@@ -81,8 +81,8 @@ class Atari:
         self._lives = np.zeros(n_envs, np.int32)
         self._over = np.zeros(n_envs, bool)
         self._opens = np.zeros(n_envs, bool)
-        """A life was lost with the last frame, and that counts as an end: the next frame opens another segment. Where
-        the game must be served, the next action is FIRE, whatever the agent says."""
+        """A life was lost with the last frame, and that counts as an end: the next frame is a `first`. If the game
+        waits for FIRE, the next action is FIRE, whatever the agent chose."""
         self._waiting = False
 
     def reset(self, seed: int) -> Step:

@@ -17,7 +17,7 @@ class AtariConfig(EnvConfig):
     code (`NoFrameskip-v4`); 0.25 is what Machado et al. (2018) recommend."""
 
     noop_max: int = 30
-    """An episode opens after a random number of emulator frames without input, below this number. 30 as in DQN."""
+    """An episode begins with a random number of emulator frames without input, below this number. 30 as in DQN."""
 
     frame_skip: int = 4
     """Emulator frames per decision; the agent sees the brighter of the last two at each pixel. 4 as in DQN."""
@@ -27,26 +27,26 @@ class AtariConfig(EnvConfig):
     authors' code."""
 
     fire_reset: bool = True
-    """Press FIRE once at the start of a game that knows this button: Breakout waits for it. True in the authors'
+    """Press FIRE once at the start of a game that has this button: Breakout waits for it. True in the authors'
     code."""
 
     fire_after_life: bool = True
-    """Press it after each lost life too, where that counts as terminal. The press takes the place of the agent's
-    action. True in the authors' code. Without it an
-    agent that never sees the score learns to leave the last ball unserved, and its games never end."""
+    """Also press FIRE after each lost life, if that counts as terminal; the press replaces the agent's action. True in
+    the authors' code. Without it an agent that never sees the score learns to leave the last ball unserved, and its
+    games never end."""
 
     max_frames: int = 108_000
     """Emulator frames after which an episode is truncated, the no-op start not counted. 108,000 is half an hour."""
 
     full_actions: bool = False
-    """All 18 joystick actions instead of those that do something in this game. False in the authors' code."""
+    """Use all 18 joystick actions instead of those that do something in this game. False in the authors' code."""
 
     threads: int = 0
-    """Emulator threads; 0 is one per core, and never more than environments."""
+    """Emulator threads; 0: one per core, but no more than environments."""
 
     groups: int = 1
-    """Groups of environments that take turns while training, so that the emulator works while the GPU acts; each has
-    `threads` of its own. The frames are the same with any number. Only training uses this. 1: all step together."""
+    """Groups of environments that take turns during training, so that the emulator runs while the GPU chooses actions;
+    each has `threads` of its own. The number does not change the frames. 1: all environments step together."""
 
     px: int = 84
     """Height and width of a frame in pixels. 84 as in the paper."""
@@ -77,8 +77,8 @@ class AtariConfig(EnvConfig):
         return replace(self, threads=threads)
 
     def deterministic(self) -> Self:
-        """Without sticky actions, since a clone of the emulator would not remember the last button, and without
-        buttons pressed for the agent."""
+        """The same game without sticky actions, since a clone of the emulator would not remember the last button, and
+        without FIRE pressed after a lost life."""
         return replace(self, sticky=0.0, fire_after_life=False)
 
     def _require(self, fine: bool, field: str, wanted: str) -> None:

@@ -19,7 +19,7 @@ class EnvConfig:
     sticky = 0.0
     """Probability that an emulator frame repeats the previous action instead of the new one."""
     moving_camera = False
-    """The game itself is known without its camera, which the player moves (`with_still_camera`)."""
+    """Whether the player moves the camera, and the game also exists with a still one (`with_still_camera`)."""
 
     def with_groups(self, groups: int) -> Self:
         """The same game in so many groups; unchanged if it has none."""
@@ -30,11 +30,11 @@ class EnvConfig:
         return self
 
     def with_still_camera(self) -> Self:
-        """The same game seen by a camera that never moves; unchanged if that is not known."""
+        """The same game seen by a camera that never moves; unchanged if there is no such version."""
         return self
 
     def deterministic(self) -> Self:
-        """The same game as the recorded actions alone decide it; unchanged if they always do."""
+        """The same game, determined by the recorded actions alone; unchanged if it always is."""
         return self
 
 
@@ -49,12 +49,12 @@ class Game:
     config: type[EnvConfig]
     """Class of its settings; called without arguments, it gives the defaults."""
     make: str
-    """What builds it, as `module:name`, imported only then. Called with (name, n_envs, config, hide_score=, device=,
-    in_groups=), it returns a `BatchedEnv`."""
+    """Function that builds it, as `module:name`, imported when needed. Called with (name, n_envs, config, hide_score=,
+    device=, in_groups=), it returns a `BatchedEnv`."""
     actions: int | None = None
     """How many actions it has by default (in Atari: how many of the joystick's 18 do something); None if unknown."""
     score: Literal["box", "not shown", "unknown"] = "unknown"
-    """`box`: the score can be painted out. `not shown`: nothing to paint. `unknown`: nobody has measured."""
+    """`box`: the score can be painted out. `not shown`: nothing to paint. `unknown`: never measured."""
     preset: str = "default"
     """What the training preset `auto` means for this game."""
     branching: Literal["online", "replay", "none"] = "none"

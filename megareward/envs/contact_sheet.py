@@ -37,7 +37,7 @@ def draw_contact_sheet(
     `games` are ROM names, all by default (a minute on one core). `progress(done, of)` is called after each.
     Play is random but seeded, so the picture is always the same.
     """
-    if not Path(path).parent.is_dir():  # said before a minute of work, not after
+    if not Path(path).parent.is_dir():  # checked before a minute of work, not after
         raise UsageError(f"The folder of {path} does not exist; create it or choose another place for the picture.")
     if games is None:  # those with boxes first: they are what there is to check
         games = sorted(atari_games(), key=lambda rom: score_masks.score_display(rom) == "unknown")

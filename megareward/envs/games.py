@@ -26,14 +26,14 @@ _ALIASES = {
     "montezumasrevenge": "montezumarevenge",
     "robottank": "robotank",
 }
-"""Names printed on boxes and in papers that are more than another spelling of the ROM's name; letters only."""
+"""Names on boxes and in papers that differ from the ROM's name in more than spelling; letters only."""
 
 _GYM_DECORATION = re.compile(r"^ale/|([-_ ]?ram)?[-_ ]?(no[-_ ]?frameskip|deterministic)?([-_ ]v\d+)?$")
 """What Gym ids wrap around a game: `ALE/Pong-v5`, `Pong-ramNoFrameskip-v4`, `PongDeterministic-v0`."""
 
 
 def register(game: Game) -> None:
-    """Add a game to the list. To add the same row again changes nothing; another game of that name is refused."""
+    """Add a game to the list. Adding the same row again changes nothing; another game of that name is refused."""
     letters = _letters(game.name)
     if not letters:
         raise UsageError(f"{game.name!r} is no name for a game; it needs a letter or a digit.")
@@ -47,7 +47,7 @@ def unregister(name: str) -> None:
 
 
 def find_game(name: str) -> Game:
-    """The game of this name in any common spelling; a name nobody knows is a `UsageError` with suggestions.
+    """The game of this name in any common spelling; an unknown name raises a `UsageError` with suggestions.
 
     `Space Invaders`, `space-invaders` and `SpaceInvadersNoFrameskip-v4` are all `space_invaders`.
     """

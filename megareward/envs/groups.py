@@ -9,11 +9,11 @@ from megareward.types import Int, Tensor
 
 
 class Groups:
-    """G batches of n environments each, in a row. `reset` shows all G * n of them; from then on `send` and `recv` are
-    for one group at a time, both in turn: the first `send` goes to group 0, the next to group 1, and so on.
+    """G batches of n environments each. `reset` returns frames of all G * n; then each `send` and `recv` is for one
+    group, in turn: the first `send` goes to group 0, the next to group 1, and so on.
 
-    All groups may be under way at once; their steps are received in the order in which they were sent. What an
-    environment shows depends on its own seed and actions only, so the groups leave no trace in the frames.
+    All groups may be under way at once; their steps are received in the order in which they were sent. The frames of an
+    environment depend only on its own seed and actions, so grouping does not change them.
     """
 
     def __init__(self, groups: Sequence[BatchedEnv]) -> None:
@@ -25,7 +25,7 @@ class Groups:
         self._to_send = self._to_receive = 0
 
     def reset(self, seed: int) -> Step:
-        """Every group gets the seed, and finds its own place in it."""
+        """Every group gets this seed and derives from it the seeds of its own environments."""
         self._to_send = self._to_receive = 0
         steps = [vars(group.reset(seed)) for group in self.groups]
         return Step(**{name: torch.cat([step[name] for step in steps]) for name in steps[0]})

@@ -1,4 +1,4 @@
-"""A game's name and its settings in, a batch of environments out."""
+"""Makes a batch of environments from a game's name and settings."""
 
 import pkgutil
 
@@ -19,10 +19,10 @@ def make_env(
     device: torch.device,
     in_groups: bool = False,
 ) -> BatchedEnv:
-    """`device` is where the training happens; a game that cannot run there has a device of its own (ALE: the CPU).
+    """A batch of environments. `device`: that of the training; games that cannot run there have their own (ALE: CPU).
 
-    `hide_score`: paint out the score, where the game draws one. `in_groups`: the caller knows groups (`envs.groups`),
-    if the config asks for them.
+    `hide_score`: paint out the score, if the game draws one. `in_groups`: the caller can handle groups (`envs.groups`),
+    which are made if the config asks for them.
     """
     row = find_game(game)
     if not isinstance(config, row.config):

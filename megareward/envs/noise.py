@@ -16,13 +16,13 @@ from megareward.envs.wrapper import EnvWrapper
 from megareward.types import Bool, Int, Tensor, UInt8
 
 LEVELS = 2**16
-"""Different values of the noise: half a word each."""
+"""Number of different noise values; half a word (16 bits) is needed for each."""
 TV_ACTION = "TV"
 """Name of the action that switches the screen on."""
 
 
 class NoisyScreen(EnvWrapper):
-    """The game through noise. `clean` is what the game itself showed last, for those who have to compare with it."""
+    """A game seen through noise. `clean` holds the newest frames without noise, for comparison."""
 
     def __init__(self, env: BatchedEnv, config: NoiseConfig) -> None:
         super().__init__(env)
@@ -43,14 +43,14 @@ class NoisyScreen(EnvWrapper):
         self.key = environment_keys(seed, self.n_envs, self.device)
         self.clock = torch.zeros_like(self.key)
         self._watching = deque([torch.zeros_like(self.key, dtype=torch.bool)])
-        """Who takes the action of the screen, in the order in which steps are under way."""
+        """Which environments take the action of the screen, for each step under way, in order."""
 
     def reset(self, seed: int) -> Step:
         self._start(seed)
         return super().reset(seed)
 
     def send(self, actions: Int[Tensor, "n"]) -> None:
-        """The game is left alone by an agent that watches: it gets action 0, which does nothing in most games."""
+        """Where the agent chooses to watch the screen, the game gets action 0, which does nothing in most games."""
         watching = actions == self.env.n_actions
         self._watching.append(watching)
         super().send(torch.where(watching, 0, actions) if self.has_action else actions)
@@ -71,7 +71,7 @@ class NoisyScreen(EnvWrapper):
 
 
 class Noise:
-    """What is added to a frame, as a function of the environment's key and of the number of the frame."""
+    """The noise on a frame, as a function of the environment's key and the number of the frame."""
 
     def __init__(self, config: NoiseConfig, frame_shape: tuple[int, int], device: torch.device) -> None:
         self.config, (self.px_h, self.px_w) = config, frame_shape
@@ -88,7 +88,7 @@ class Noise:
         clock: Int[Tensor, "n"],
         watching: Bool[Tensor, "n"],
     ) -> UInt8[Tensor, "n px_h px_w"]:
-        """These frames through the noise; `watching`: who has switched the screen on, if it takes an action."""
+        """The frames with noise. `watching`: whose screen in the corner is switched on, if that takes an action."""
         words = self._words(key, clock)  # (n, px_h, px_w), below LEVELS
         if self.config.std > 0:
             added = self.added.index_select(0, words.flatten()).view_as(words)
@@ -100,7 +100,7 @@ class Noise:
         return frames
 
     def _words(self, key: Int[Tensor, "n"], clock: Int[Tensor, "n"]) -> Int[Tensor, "n px_h px_w"]:
-        """Two for each hash of 32 bits. A million a step are needed, so they are made in words of that size."""
+        """Random numbers below LEVELS, two per 32-bit hash; made in int32, as a million are needed per step."""
         pairs = -(-self.px_h * self.px_w // 2)
         of_frame = mix(key ^ mix(clock & WORD)).to(torch.int32)
         hashes = mix_in_place(of_frame[:, None] + torch.arange(pairs, dtype=torch.int32, device=key.device))
@@ -109,7 +109,7 @@ class Noise:
 
 
 def mix_in_place(word: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """`hashed_rng.mix` for words in int32, whose products wrap and whose shifts have to be freed of the sign."""
+    """`hashed_rng.mix` for int32, where products wrap and the sign has to be masked out after a shift."""
     for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
         word ^= (word >> shift) & (WORD >> shift)
         word *= factor

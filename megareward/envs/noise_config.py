@@ -1,5 +1,4 @@
-"""Settings of the noise that a game can be watched through. Apart from `noise.py`, so that the command line needs no
-torch."""
+"""Settings of noise on the screen. Apart from `noise.py`, so that the command line needs no torch."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,7 +15,7 @@ class NoiseConfig:
     0.3 is 76.5 of 255 levels; sums are clipped to the range (paper: 0 to 0.6; it does not say how it clips)."""
     tv: Literal["none", "always", "action"] = "none"
     """A screen of random grey levels in the top left corner. always: new ones in every frame. action: only while the
-    agent takes one more action, which does nothing in the game (after Burda et al. 2018a); otherwise it is black."""
+    agent takes an extra action, which does nothing in the game (after Burda et al. 2018a); otherwise it is black."""
     tv_side: float = 0.25
     """Sides of that screen, as a share of the frame's: 0.25 is one cell of a 4 x 4 grid (ours)."""
 

@@ -101,7 +101,7 @@ def paint(frames: Frames, painted: Iterable[FrameBox]) -> None:
 
 
 def require_boxes(rom: str, allow_visible_score: bool) -> None:
-    """Refuse a game whose score nobody knows how to hide, unless the user says that this is fine."""
+    """Refuse a game whose score box was never measured, unless the user accepts a visible score."""
     if score_display(rom) == "unknown" and not allow_visible_score:
         raise UsageError(
             f"The score of {rom} would be visible to the agent: its place on the screen was never measured. "

@@ -1,7 +1,7 @@
-"""A picture held still although the player moves the camera: the shift of each frame is found and taken back.
+"""A picture held still although the player moves the camera: the shift of each frame is found and undone.
 
-Between two frames of a moving camera almost everything shifts by the same few pixels. `camera_shift` finds them: the
-shift after which least of the picture differs, but only for a good reason, as things that move look the same in small.
+Between two frames of a moving camera almost everything shifts by the same few pixels. `camera_shift` finds the shift
+after which least of the picture differs, if it explains enough, since moving things look the same on a small scale.
 `Stabilised` adds the shifts up and draws every frame where it belongs, into a picture as large as the screen:
 
     position   where the camera is, in pixels down and right of where the game began (N, 2)
@@ -29,9 +29,9 @@ from megareward.envs.wrapper import EnvWrapper
 from megareward.types import Bool, Int, Shaped, Tensor, UInt8
 
 EXPLAINS = 0.5
-"""A shift is believed if less than this share of what differs without it is left with it, ..."""
+"""A shift is accepted if it leaves less than this share of the pixels that differ without it, ..."""
 LEAST = 0.03
-"""... and if that explains this share of the picture: a thing that moves in front of nothing is no camera."""
+"""... and if it explains this share of the picture: one thing that moves in front of nothing is not a camera."""
 SLACK = 0.25
 """How far the camera may sway before the window follows it, as a share of the sides."""
 STATE = ("position", "window", "picture", "last", "over")
@@ -41,7 +41,7 @@ class Stabilised(EnvWrapper):
     """The game with its camera held still."""
 
     def __init__(self, env: BatchedEnv, reach: int) -> None:
-        """`reach`: the farthest that the camera is looked for, in pixels per step, down and right together."""
+        """`reach`: the largest shift to look for, in pixels per step, down and right added up."""
         super().__init__(env)
         self.reach = reach
         self._start()
@@ -53,7 +53,7 @@ class Stabilised(EnvWrapper):
             torch.zeros(n, *self.frame_shape, dtype=torch.uint8, device=device) for _ in range(2)
         )
         self.over = torch.ones(n, dtype=torch.bool, device=device)
-        """The next frame opens a new game: there is no shift to it, and the camera is where it was at first."""
+        """The next frame opens a new game: it has no shift, and the camera is back at (0, 0)."""
 
     def reset(self, seed: int) -> Step:
         self._start()
@@ -81,8 +81,8 @@ def drawn(
     position: Int[Tensor, "N 2"],
     frames: UInt8[Tensor, "N px_h px_w"],
 ) -> tuple[Int[Tensor, "N 2"], UInt8[Tensor, "N px_h px_w"]]:
-    """Window and picture after the camera, now at `position`, has seen `frames`. Where it is at the window itself, it
-    sees everything, and nothing is left of the picture before."""
+    """Window and picture after the camera, now at `position`, has seen `frames`. If `position` is that of the window,
+    nothing is left of the picture before."""
     slack = (SLACK * torch.tensor(frames.shape[1:], device=position.device)).long()
     window = torch.minimum(torch.maximum(window, position - slack), position + slack)
     rows, columns = (
@@ -93,7 +93,7 @@ def drawn(
 
 
 def places(start: Int[Tensor, "N"], side: int) -> Int[Tensor, "N side"]:
-    """Along one axis, the place that each pixel of a picture shows which begins with the place `start`."""
+    """Along one axis: the place that each pixel shows, in a picture that begins with the place `start`."""
     return start[:, None] + (torch.arange(side, device=start.device) - start[:, None]) % side
 
 
@@ -105,7 +105,7 @@ class Held(NamedTuple):
 
 
 def held_still(frames: UInt8[Tensor, "T px_h px_w"], reach: int) -> Held:
-    """What `Stabilised` shows of one game whose frames are these, from the first one on."""
+    """What `Stabilised` shows of one game, given all its frames from the first on."""
     shift = camera_shift(frames[:-1], frames[1:], reach)
     position = torch.cat([shift.new_zeros(1, 2), shift.cumsum(0)])
     window, pictures = position[:1], [frames[:1]]
@@ -117,7 +117,7 @@ def held_still(frames: UInt8[Tensor, "T px_h px_w"], reach: int) -> Held:
 
 @cache
 def shifts(reach: int) -> tuple[tuple[int, int], ...]:
-    """Down and right, the nearest first: (0, 0)."""
+    """All (down, right) within reach, the nearest first: (0, 0)."""
     sides = range(-reach, reach + 1)
     near = [(y, x) for y in sides for x in sides if abs(y) + abs(x) <= reach]
     return tuple(sorted(near, key=lambda shift: (abs(shift[0]) + abs(shift[1]), shift)))
@@ -141,7 +141,7 @@ def camera_shift(
 def differing(
     before: UInt8[Tensor, "N px_h px_w"], now: UInt8[Tensor, "N px_h px_w"], down: int, right: int
 ) -> Int[Tensor, "N"]:
-    """Pixels that show something else if the camera has moved so far, of those that both frames see."""
+    """Number of pixels that differ if the camera has moved by this shift, among those that both frames see."""
     px_h, px_w = now.shape[1:]
     seen = now[:, max(0, -down) : px_h - max(0, down), max(0, -right) : px_w - max(0, right)]
     was = before[:, max(0, down) : px_h - max(0, -down), max(0, right) : px_w - max(0, -right)]

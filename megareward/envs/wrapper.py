@@ -1,4 +1,4 @@
-"""Environments around environments: whatever changes what an agent sees, for any game."""
+"""Wrappers around environments, which change what an agent sees of any game."""
 
 import torch
 

@@ -16,10 +16,10 @@ Say = Callable[[str], None]
 
 
 def audit_all(cells: list[Cell], runs: Path, results: Path, say: Say = print, cache: Path | None = None) -> list[Cell]:
-    """Every recorded run that has not been audited, as those of older records. Returns those whose weights are not here
-    any more.
+    """Audit every recorded run that has not been audited, such as those of older records. Returns those whose weights
+    are no longer here.
 
-    One after the other, game by game: the truth of a game is found once, with all cores.
+    Runs are audited one after the other, and the truth of a game is found once, with all cores.
     """
     done = [(cell, record) for cell in cells if (record := record_of(results, cell))]
     left = [(cell, record) for cell, record in done if record.audit is None]

@@ -1,5 +1,5 @@
-"""Jobs of machines that share no folder: each run is carried between them through a store, which any URL can be that
-fsspec knows, such as s3://bucket/sweep."""
+"""Jobs of machines that share no folder: runs move between them through a store, which is any URL that fsspec can
+open, such as s3://bucket/sweep."""
 
 import sys
 import tarfile
@@ -17,12 +17,12 @@ PUSH_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Store:
-    """Folders by name, each one file."""
+    """A store of folders by name, each packed into one file."""
 
     url: str
 
     def check(self) -> None:
-        """Refuse what cannot be written to, before any work."""
+        """Refuse a store that cannot be written to, before any work."""
         files, place = self._place("")
         try:
             files.makedirs(place, exist_ok=True)
@@ -30,7 +30,7 @@ class Store:
             raise UsageError(f"--store {self.url} cannot be written to ({why}); name another one.") from why
 
     def push(self, name: str, folder: Path) -> None:
-        """Keep all of the folder. What was kept before stays until the new file is whole."""
+        """Save the whole folder. The previous copy stays until the new file is complete."""
         files, place = self._place(name)
         with tempfile.NamedTemporaryFile(suffix=".tar") as packed:
             with tarfile.open(packed.name, "w") as tar:
@@ -40,7 +40,7 @@ class Store:
             files.mv(f"{place}.new", place)
 
     def fetch(self, name: str, folder: Path) -> None:
-        """Unpack what is kept under this name, if anything is."""
+        """Unpack the saved folder of this name, if there is one."""
         files, place = self._place(name)
         if files.exists(place):
             with files.open(place) as packed, tarfile.open(fileobj=packed) as tar:
@@ -57,13 +57,13 @@ class Store:
 
 
 def _checkpoints_first(path: Path) -> tuple[bool, Path]:
-    """A log may know more than a checkpoint, but not less."""
+    """Sort key: checkpoints first, since a saved log may be ahead of the saved checkpoint, but not behind it."""
     return "checkpoints" not in path.parts, path
 
 
 def do_carried(job: Job, store: Store, every: float = PUSH_SECONDS) -> tuple[str, dict[str, bytes]]:
-    """`do_job` in a folder that is kept in the store every so many seconds, and that begins with what was kept there.
-    Returns what went wrong, or '', and the files that belong into the job's folder of results."""
+    """`do_job` in a scratch folder that begins with the store's copy and is saved to the store every so many seconds.
+    Returns an error message, or '', and the files for the job's results folder."""
     name = job.name.replace("/", "--")
     with tempfile.TemporaryDirectory() as scratch:
         folder, over = Path(scratch), Event()
@@ -74,7 +74,7 @@ def do_carried(job: Job, store: Store, every: float = PUSH_SECONDS) -> tuple[str
             while not over.wait(every):
                 try:
                     store.push(name, folder)
-                except FileNotFoundError:  # a checkpoint made place for a newer one; soon again
+                except FileNotFoundError:  # a checkpoint was just replaced by a newer one; try again soon
                     pass
                 except Exception as why:  # whatever a store may raise: the run goes on, and so do later tries
                     print(f"{name} could not be kept in {store.url} ({why}); tried again soon.", file=sys.stderr)

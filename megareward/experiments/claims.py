@@ -1,8 +1,8 @@
-"""Hand out work on a shared file system, each piece to one process at a time, whoever dies on the way.
+"""Hand out work on a shared file system, each piece to one process at a time, even if processes die.
 
-A claim is a file NAME.1 that one process creates and nobody else can. Its holder touches it now and then. One that has
-not been touched for long belongs to a process that is gone; whoever creates NAME.2 takes it over, and so on. No claim
-is ever removed, so that no two processes can both believe to have found the work unclaimed.
+A claim is a file NAME.1, which only one process can create. Its holder touches it regularly. A claim that was not
+touched for long belongs to a dead process, and the process that creates NAME.2 takes the work over, and so on. Claims
+are never removed, so that two processes can never both find the work unclaimed.
 """
 
 import json
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STALE_MINUTES = 15.0
-"""After so long without a touch a claim may be taken over."""
+"""Minutes without a touch after which a claim may be taken over."""
 TOUCH_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A piece of work that is this process's own."""
+    """This process's claim on a piece of work."""
 
     path: Path
 
@@ -29,13 +29,13 @@ class Claim:
         os.utime(self.path)
 
     def release(self) -> None:
-        """Whoever wants it may take it over at once."""
+        """Let any process take it over at once."""
         os.utime(self.path, (0, 0))
 
 
 def claim(folder: Path, name: str, *, stale_minutes: float = STALE_MINUTES, for_another: bool = False) -> Claim | None:
-    """This piece of work, or None if it is somebody else's. `for_another`: it is not this process that will do it, so
-    that its end says nothing."""
+    """Claim this piece of work; None if another process has it. `for_another`: another process will do it, so the claim
+    stays when this one ends."""
     folder.mkdir(parents=True, exist_ok=True)
     last = newest(folder, name)
     if last and not _is_free(folder, last, stale_minutes):
@@ -60,8 +60,8 @@ def _number(path: Path) -> int:
 
 
 def _is_free(folder: Path, last: Path, stale_minutes: float) -> bool:
-    """Whether its holder has let it go, or is gone: a process of this machine that does not exist any more, or one that
-    has not been heard of for long by the clock of the file system, which all machines share."""
+    """Whether the claim was released or its holder is dead: a process of this machine that no longer exists, or a claim
+    that was not touched for long by the clock of the file system, which all machines share."""
     age = _now(folder) - last.stat().st_mtime
     if age > 60 * stale_minutes:
         return True
@@ -93,13 +93,13 @@ def _exists(pid: int) -> bool:
 
 @contextmanager
 def kept_alive(claims: list[Claim], every: float = TOUCH_SECONDS) -> Iterator[None]:
-    """Touch all claims in the list, which may change meanwhile; what is left in it at the end is released."""
+    """Touch all claims in the list regularly; the list may change meanwhile. Release those in it at the end."""
     over = threading.Event()
 
     def touch() -> None:
         while not over.wait(every):
             for one in list(claims):
-                with suppress(OSError):  # a folder that is away for a moment; soon again
+                with suppress(OSError):  # the folder is unreachable for a moment; try again soon
                     one.touch()
 
     thread = threading.Thread(target=touch, daemon=True)

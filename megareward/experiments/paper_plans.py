@@ -55,7 +55,7 @@ def smoke(config: TrainConfig) -> TrainConfig:
 
 
 def for_smoke(rows: Mapping[str, Change]) -> dict[str, Change]:
-    """After the presets of the methods."""
+    """The rows with `smoke` applied after the presets of their methods."""
     return {row: both(change, smoke) for row, change in rows.items()}
 
 
@@ -92,7 +92,7 @@ def at_all_scales(
 
 
 def only(experiments: dict[str, Experiment], name: str, rows: tuple[str, ...]) -> dict[str, Experiment]:
-    """A table of some rows of another: the same runs."""
+    """A table of some rows of another one, with the same runs."""
     return {
         scale: replace(one, name=f"paper-{name}-{scale}", rows={row: one.rows[row] for row in rows})
         for scale, one in experiments.items()
@@ -152,7 +152,7 @@ COMPONENTS = at_all_scales(
 
 
 def grid(side: int) -> Change:
-    """Local relations: pairs of cells grow with the fourth power of the side, and 12 x 12 would have 20,736."""
+    """A grid of side x side cells, with local relations: pairs grow with its fourth power, to 20,736 for 12 x 12."""
     return both(method("mega"), control(H=side, W=side, rtm={"model": "local"}))
 
 
@@ -194,7 +194,7 @@ def with_cells(side: int) -> Change:
 
 
 def failures(play: Callable[..., Change]) -> dict[str, Change]:
-    """What the paper says it fails on, each beside the same game without it."""
+    """Columns with what the paper says mega-reward fails on, beside the same game without it."""
     return {
         "mini-demon": play("mini-demon"),
         "small entities": both(play("mini-demon"), with_cells(2)),
@@ -209,7 +209,7 @@ def held_still(config: TrainConfig) -> TrainConfig:
 
 
 def with_camera(name: str) -> dict[str, Change]:
-    """A game, the same seen by a camera that the player moves, and the same with that camera held still."""
+    """Columns of a game: as it is, with a camera that the player moves, and with that camera's motion undone."""
     camera = game(name, moving_camera=True)
     return {name: game(name), f"{name} camera": camera, f"{name} camera stabilised": both(camera, held_still)}
 

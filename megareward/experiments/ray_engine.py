@@ -1,8 +1,8 @@
 """The engine `ray`: jobs as tasks of a Ray cluster whose machines share the folders of runs and results, or a store.
 
 A task only calls `runner.do_job`, or `carried.do_carried` if there is a store. A task whose worker or machine dies is
-started again elsewhere and continues from the last checkpoint; what is done meanwhile is not done again. Ray's
-dashboard shows each task by the run's name.
+started again elsewhere and continues from the last checkpoint; what was done by then is not repeated. Ray's dashboard
+shows each task by the run's name.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from megareward.experiments.runner import Done, Job, Take, do_job
 from megareward.runs.durable import save_file
 
 RETRIES = 5
-"""Deaths of workers that one run may survive."""
+"""How often a run is started again after its worker died."""
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """An `Engine`."""
+    """The `Engine` that runs jobs on a Ray cluster."""
 
     address: str | None = None
-    """Of an existing cluster; None: one on this machine alone, for as long as this lasts."""
+    """Address of an existing cluster; None: start one on this machine alone, and stop it at the end."""
     cpus: float = 1.0
-    """Of each run. So many runs are made at a time as the cluster has room for."""
+    """Cores per run. As many runs are made at a time as fit into the cluster."""
     gpus: float = 0.0
-    """Share of a GPU of each run."""
+    """Share of a GPU per run."""
     store: Store | None = None
     """Carries runs between machines; None: they share the folders."""
 
@@ -63,7 +63,7 @@ class RayEngine:
                 done(job, trouble)
 
     def _room(self, ray: Any) -> int:
-        """Runs that fit into the cluster as it is now, and at least one."""
+        """Number of runs that fit into the cluster as it is now; at least 1."""
         there = ray.cluster_resources()
         shares = [there.get("CPU", 0.0) / self.cpus]
         if self.gpus:

@@ -35,7 +35,7 @@ def scores_of(cells: list[Cell], results: Path) -> dict[tuple[str, str], list[fl
 
 
 def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
-    """Rows and columns as in the plan; `-` where no run is recorded. A long table leaves out rows of such."""
+    """The table in Markdown; `-` where no run is recorded. A long table leaves out rows without any recorded run."""
     if experiment.is_audit:
         return audit_markdown(experiment, cells, results)
     scores = scores_of(cells, results)
@@ -100,7 +100,8 @@ def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell]
 
 
 def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:
-    """Every row that has all columns, between two of them: each column, and their mean with an interval."""
+    """A table of scores rescaled so that two rows are 0 and 1, with the mean over the columns and its interval; only
+    rows that have all columns."""
     rows = experiment.normalised(scores)
     if experiment.between is None or not rows:
         return []
@@ -125,7 +126,7 @@ def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[
 
 
 def frames_words(experiment: Experiment) -> str:
-    """How long its runs are, and which rows are of another length."""
+    """The length of the runs in words, with the rows that have another length."""
     firsts = {row: experiment.cells_of(row, next(iter(experiment.columns)))[0] for row in experiment.rows}
     others = [
         f"{row}: {cell.config.frames:,}" for row, cell in firsts.items() if cell.config.frames != experiment.frames
@@ -138,7 +139,7 @@ def count_of_seeds(number: int) -> str:
 
 
 Audits = dict[tuple[str, str], list[dict[str, Any]]]
-"""What audits found by row and column, seed by seed."""
+"""Results of audits by row and column, one per seed."""
 
 
 def audits_of(cells: list[Cell], results: Path) -> Audits:
@@ -151,7 +152,8 @@ def audits_of(cells: list[Cell], results: Path) -> Audits:
 
 
 def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
-    """How true the maps are, with the controls of the first row; scores that no record has are left out."""
+    """The table of an audit: how true the maps are, with the controls of the first row. Scores that no record has are
+    left out."""
     found = audits_of(cells, results)
     if experiment.tuned_on:
         first_seeds = {place: audits[0] for place, audits in found.items()}
@@ -159,7 +161,7 @@ def audit_markdown(experiment: Experiment, cells: list[Cell], results: Path) -> 
     first, columns = next(iter(experiment.rows)), list(experiment.columns)
 
     def shown(of_seeds: list[dict[str, Any]], score: str) -> str:
-        """Over seeds where there are several, else over episodes."""
+        """Mean and interval: over seeds if there are several, else over episodes."""
         known = [scores[score] for scores in of_seeds if scores.get(score, {"mean": None})["mean"] is not None]
         if not known:
             return "-"
@@ -231,7 +233,7 @@ def games_markdown(experiment: Experiment, found: dict[tuple[str, str], dict[str
 
 
 def mean_of(scores: dict[str, Any] | None, score: str) -> float | None:
-    """None where too few frames can tell."""
+    """The mean of a score; None if too few frames define it."""
     found = (scores or {}).get(score, {"frames": 0})
     return found["mean"] if found["frames"] >= FEW else None
 

@@ -1,4 +1,4 @@
-"""How far a sweep is: the runs that are done, and the part that is done of those under way."""
+"""Progress of a sweep: the runs that are done, and how much is done of those under way."""
 
 import json
 import os
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from megareward.experiments.runner import Job
 
 NAMED = 3
-"""Runs under way that are told by name; of more only how many."""
+"""Runs under way that are shown by name; further ones are only counted."""
 
 
 class UnderWay:
-    """Callers take care that only one of them is in here at a time."""
+    """The progress of a sweep. Not safe for threads: callers must hold a lock."""
 
     def __init__(self, of: int) -> None:
         self.of, self.ended = of, 0
         self._begun, self._gained = time.monotonic(), 0.0
         self._taken: dict[str, tuple[Job, float]] = {}
-        """By name, with the part that was done when it was taken: a sweep goes on with runs that were stopped."""
+        """Jobs under way by name, each with the share that was done when it was taken: stopped runs are continued."""
 
     def take(self, job: "Job") -> None:
         self._taken[job.name] = job, done_of(job)
@@ -38,8 +38,8 @@ class UnderWay:
         return [job for job, _ in self._taken.values()]
 
     def left(self) -> float | None:
-        """Seconds, if the rest goes as what was done by this sweep. None before there is any, and while the last ones
-        are trained but not ended: how long whole games take is not known."""
+        """Seconds left, if this sweep keeps its speed. None before it has made any progress, and while the last runs
+        are trained but not ended, since the time that whole games take is not known."""
         now, first = sum(map(done_of, self._jobs)), sum(first for _, first in self._taken.values())
         gained, to_go = self._gained + now - first, self.of - self.ended - now
         if gained <= 0 or (self._taken and to_go < 1e-9):
@@ -56,7 +56,7 @@ class UnderWay:
 
 
 def stage_of(job: "Job") -> str:
-    """What a run is at, in a word or two."""
+    """The present stage of a run, in a word or two."""
     done = done_of(job)
     if done < 1:
         return f"{int(100 * done)}%"
@@ -64,12 +64,12 @@ def stage_of(job: "Job") -> str:
 
 
 def done_of(job: "Job") -> float:
-    """The part of a run's frames that is trained; 0 where it is not to be seen, as on another machine."""
+    """The share of a run's frames that is trained; 0 if its log is not visible, as on another machine."""
     return min(last_frames(job.path / "metrics.jsonl") / job.cell.config.frames, 1.0)
 
 
 def last_frames(log: Path) -> int:
-    """Of its last whole line; 0 if there is none. The end is enough, as logs of long runs are large."""
+    """`frames` in the last whole line of a log; 0 if there is none. Only the end is read, as logs may be large."""
     with suppress(OSError), open(log, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
         for line in reversed(file.read().split(b"\n")[:-1]):

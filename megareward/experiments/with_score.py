@@ -35,8 +35,8 @@ from megareward.training.config import TrainConfig
 
 
 def noise(**settings: Any) -> Change:
-    """So much of it. Noise on every pixel changes most of the screen in every step, which is no flash: that rule is
-    off, with and without noise, so that nothing but the noise differs."""
+    """Play with this noise. Noise on every pixel changes most of the screen in every step, which is not a flash: the
+    rule for flashes is off, with and without noise, so that only the noise differs."""
 
     def change(config: TrainConfig) -> TrainConfig:
         return control(latent={"flash": 1.0})(replace(config, noise=NoiseConfig(**settings)))
@@ -45,7 +45,7 @@ def noise(**settings: Any) -> Change:
 
 
 def masked(name: str) -> Change:
-    """In RND's own setting: beside the score, novelty without end."""
+    """Train with this method in RND's own setting: novelty beside the score, with returns that no game end cuts."""
     return method(name, "many,rnd-paper")
 
 
@@ -101,7 +101,7 @@ class Pretraining(Experiment):
     """Every run is trained on the score for `frames`; some begin with as many frames without it."""
 
     pretrained_by: Mapping[str, Change] = field(default_factory=dict)
-    """Rows that start from another run, and what that one is."""
+    """Rows that start from another run, and the change that makes that run."""
 
     def _cell(self, row: str, column: str, seed: int, frames: int | None = None, device: Device = "cpu") -> Cell:
         cell = super()._cell(row, column, seed, frames, device)
@@ -140,7 +140,7 @@ def twice_as_long(config: TrainConfig) -> TrainConfig:
 
 
 def random_play_first(config: TrainConfig) -> TrainConfig:
-    """As many frames of random play, in which only its models learn, as on the score."""
+    """As many frames of random play, from which only models learn, before as many on the score."""
     return replace(twice_as_long(config), warmup_steps=config.frames // config.env.frame_skip)
 
 
@@ -155,7 +155,7 @@ ON_THE_SCORE = {
     "morel": both(method("morel"), random_play_first),
     "oomdp": both(method("oomdp"), random_play_first),
 }
-"""Rows. The controls: as many frames in all, but all of them on the score; and what survival alone teaches."""
+"""The rows. Controls are as many frames in all, but all on the score, and pretraining on survival alone."""
 WITHOUT_IT = {
     "after mega": method("mega"),
     "after rnd": method("rnd"),

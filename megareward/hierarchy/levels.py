@@ -2,9 +2,9 @@
 
     level 0    the agent, which acts by code 0: hold 8 steps
     level 1    picks code 0 by code 1: hold 4 of its own steps, which are 32
-    top        picks the highest code, uniformly: without the game's score nothing tells it what is better
+    top        picks the highest code, uniformly: without the game's score no code is better than another
 
-What the codes of level 0 earn is the agent's reward (`rewards.div`). What those of the levels above earn teaches the
+The reward of the codes of level 0 is the agent's reward (`rewards.div`). The rewards of the codes above train the
 managers here.
 """
 
@@ -23,7 +23,7 @@ from megareward.types import Tensor
 
 
 class UpperLevel:
-    """A manager, what its own codes earn, and the fields in which its decisions are recorded."""
+    """A manager, the reward of its own codes, and the fields in which its decisions are recorded."""
 
     def __init__(self, context: Context, level: int) -> None:
         world, settings = context.world, context.settings
@@ -68,7 +68,7 @@ class Levels(Observer):
         self.upper = [UpperLevel(context, level) for level in range(1, L)]
         self.generator = torch.Generator(device).manual_seed(world.seed)
         self.offer = torch.zeros(N, dtype=torch.int64, device=device)
-        """Of the top."""
+        """The next code of the top level, drawn in advance."""
         self.exponentials = torch.ones(max(L - 1, 1), N, K, device=device)
         """Random numbers of the managers."""
         self.age = torch.zeros(N, dtype=torch.int64, device=device)

@@ -1,4 +1,4 @@
-"""A policy over codes: it decides every few steps, and PPO teaches it in its own time."""
+"""A policy over codes: it decides every few steps, and PPO trains it with one time step per decision."""
 
 import math
 from collections.abc import Mapping
@@ -27,14 +27,14 @@ def own_time_gae(
     discount: float,
     gae_lambda: float,
 ) -> Float[Tensor, "T N"]:
-    """Advantages of the decisions, 0 elsewhere. A step of their own time goes from one decision to the next.
+    """Advantages of the decisions, 0 elsewhere. One time step goes from one decision to the next.
 
-    Rewards on the way are added up; only a decision discounts. The return ends at the frames of `cut`. A step that the
-    rollout leaves unfinished is worth what its last frame is expected to bring.
+    Rewards in between are added up without discount. The return ends at the frames of `cut`. A time step that is
+    unfinished when the rollout ends is bootstrapped from the value of the last frame, without discount.
     """
     T = len(rewards)
     advantages = torch.zeros_like(rewards)
-    gathered = torch.zeros_like(rewards[0])  # (N,) since the decision that is looked at
+    gathered = torch.zeros_like(rewards[0])  # (N,) from the current decision on
     future_value, future_advantage = values[T], torch.zeros_like(rewards[0])
     factor = torch.ones_like(rewards[0])
     for t in reversed(range(T)):
@@ -53,9 +53,9 @@ class Decisions(NamedTuple):
     """What a manager has decided in a rollout."""
 
     code: Int[Tensor, "T_plus_1 N"]
-    """By which the level below acts on each frame."""
+    """With which the level below acts on each frame."""
     decided: Bool[Tensor, "T_plus_1 N"]
-    """Whether it was picked at this frame; what the others say is not meant."""
+    """Whether it was picked at this frame; elsewhere `log_prob` is that of a code that was not used."""
     log_prob: Float[Tensor, "T_plus_1 N"]
     value: Float[Tensor, "T_plus_1 N"]
     cut: Bool[Tensor, "T_plus_1 N"]

@@ -1,4 +1,4 @@
-"""SNN4HRL's second phase as an observer: a manager picks codes of skills that are there already, by the game's score.
+"""SNN4HRL's second phase as an observer: a manager, trained on the score, picks codes of fixed skills.
 
 level 0    the agent, whose policy is frozen: it acts by the code
 manager    picks the code from what the agent sees: hold 16 steps, or until the episode ends
@@ -58,7 +58,7 @@ class SkillManager(Observer):
         return [self.skill, self.age]
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """From the score between two picks. Where ends count, nothing follows an end, nor a time limit."""
+        """Learn from the score between two picks. Where ends count, the return ends there, and at a time limit."""
         if not self.learns:
             return {}
         recorded = rollout.recorded()

@@ -2,7 +2,7 @@
 
 `make` builds a reward from spaces alone (api, reward). Around it: a Gymnasium vector wrapper (gymnasium_wrapper), a
 callback and a wrapper for Stable-Baselines3 (stable_baselines3; an extra) and classes for RLeXplore scripts
-(rlexplore). How their worlds become ours is in `steps`; what counts as an observation is in `observations`.
+(rlexplore). `steps` converts their steps into our stream of frames; `observations` says which observations are read.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["IntrinsicReward", "make"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:  # loaded when asked for, so that importing the package stays quick
+    if name in __all__:  # loaded on first use, so that importing the package stays quick
         from megareward.integration import api
 
         return getattr(api, name)

@@ -5,9 +5,9 @@
     each rollout   r_int = reward.compute()    # (T, N); then advantages, then the policy's update
                    metrics = reward.update()   # the reward and the control models learn; the steps are used up
 
-It never steps an environment. `compute` changes nothing; `watch` moves the control map on, `update` learns. Both may be
-handed the rollout as `samples`, a dict of RLeXplore's six keys with shapes (T, N, ...): of steps that were watched it
-must be the same, and is checked; a method without a control map can do without watching.
+It never steps an environment. `compute` changes nothing; `watch` advances the control map, `update` learns. `compute`
+and `update` also accept the rollout as `samples`, a dict of RLeXplore's six keys with shapes (T, N, ...). For steps
+that were watched it is checked to be the same; a method without a control map does not need `watch`.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from megareward.world import World
 Autoreset = Literal["same_step", "next_step"]
 Preset = Literal["auto", "default", "mini", "paper", "released"]
 SMALL = 64
-"""Pixels of the shorter side below which a frame is that of a mini game."""
+"""Frames whose shorter side has fewer pixels get the preset `mini`."""
 
 
 def make(
@@ -49,17 +49,18 @@ def make(
     resize: int | tuple[int, int] | None = None,
     **settings: Any,
 ) -> IntrinsicReward:
-    """A method of the zoo for `n_envs` environments of these (single) spaces: make(method, space, actions, n_envs). Or
-    for vector environments of Gymnasium or Stable-Baselines3, make(method, envs), which are only asked for these three.
+    """The reward of a method for `n_envs` environments with these (single) spaces: make(method, space, actions,
+    n_envs). Or make(method, envs) with vector environments of Gymnasium or Stable-Baselines3, from which these three
+    are read.
 
     autoreset       same_step: every step is a transition and next_observations hold true last frames. next_step: the
-                    step after an end is a reset. See `integration.steps`. None: as the environments say; same_step, if
-                    only spaces are given.
+                    step after an end is a reset. See `integration.steps`. None: the mode of `envs`; same_step if only
+                    spaces are given.
     preset          Settings of the models and of the method, as in our own training. auto: `mini` below 64 pixels, else
                     `default`.
-    control         Settings of the control models, used as they are; `preset` then only concerns the method.
-    tracks_control  True gives any method a control map, to feed g to a policy. None: if the method is made of it.
-    stack, resize   Frames in an observation, where that is ambiguous; pixels to bring a frame to. See `observations`.
+    control         Settings of the control models, used unchanged; `preset` then affects only the method.
+    tracks_control  True adds a control map to any method, to feed g to a policy. None: only if the method needs it.
+    stack, resize   Frames per observation, if that is ambiguous; pixels to resize frames to. See `observations`.
     settings        The method's own, such as discount or normalise (`megareward train METHOD --help` lists them).
     """
     spec = find_method(method)
@@ -116,7 +117,7 @@ def make(
 
 
 def described(envs: Any) -> tuple[Space[Any], Space[Any], int, Autoreset]:
-    """What vector environments say of themselves: spaces of a single one, their number, and how they are reset."""
+    """The spaces of a single environment, the number of environments, and the autoreset mode of vector environments."""
     observations = getattr(envs, "single_observation_space", getattr(envs, "observation_space", None))
     actions = getattr(envs, "single_action_space", getattr(envs, "action_space", None))
     if not (isinstance(observations, Space) and isinstance(actions, Space)):

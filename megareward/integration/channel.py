@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 class GChannel:
-    """Joins pictures of g to observations of one space. A single grey frame (h, w) becomes (2, h, w)."""
+    """Appends pictures of g to observations of one space. A single grey frame (h, w) becomes (2, h, w)."""
 
     def __init__(self, reader: FrameReader) -> None:
         shape = reader.shape

@@ -1,17 +1,17 @@
-"""Intrinsic reward for a Gymnasium vector environment, whoever trains on it.
+"""Intrinsic reward for a Gymnasium vector environment, with any training code.
 
     envs = IntrinsicRewardWrapper(gymnasium.make_vec(...), "mega")
 
 step returns the reward of the method instead of the game's (or added to it); the game's is in infos["score"].
 
-Three worlds, told apart by metadata["autoreset_mode"]; what the wrapper takes for the frame that a step leads to:
+The frame that a step leads to depends on metadata["autoreset_mode"]:
 
   NEXT_STEP   the observation. The step after an end is a reset: reward 0, and g is cleared.
   SAME_STEP   the observation, or infos["final_obs"] where an episode ended: the true last frame.
-  DISABLED    the observation. Whoever ended is reset by reset(options={"reset_mask": ...}), which opens the episode.
+  DISABLED    the observation. You reset ended environments by reset(options={"reset_mask": ...}).
 
-A wrapper must answer at every step, so the reward is scaled by what has been seen up to now, and pays nothing for the
-first `settle_steps` steps, while the scale is being found (`IntrinsicReward.newest`).
+A wrapper must return a reward at every step, so rewards are scaled by those seen so far, and are 0 for the first
+`settle_steps` steps, until the scale is estimated (`IntrinsicReward.newest`).
 """
 
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,7 +39,7 @@ else:
 
 
 class IntrinsicRewardWrapper(Wrapper):
-    """N environments that pay by a method of the zoo."""
+    """N environments whose reward is that of a method."""
 
     def __init__(
         self,
@@ -57,9 +57,9 @@ class IntrinsicRewardWrapper(Wrapper):
 
         weight        Factor of the intrinsic reward.
         g_channel     Append g to the observations, as a channel.
-        update_every  Steps between two updates of the models; None: they learn nothing, as in an evaluation.
-        settle_steps  Steps of every environment, from the first raw reward that is not 0, that pay nothing while their
-                      scale is being found. A reward made with normalise=False has no scale and pays at once.
+        update_every  Steps between two updates of the models; None: no learning, as in an evaluation.
+        settle_steps  Steps of every environment, from the first raw reward that is not 0, whose reward is 0 until the
+                      scale is estimated. A reward made with normalise=False has no scale and is returned at once.
         """
         super().__init__(env)
         self.autoreset = autoreset_mode(env)
@@ -88,7 +88,7 @@ class IntrinsicRewardWrapper(Wrapper):
             self.single_observation_space = self.channel.space
             self.observation_space = batch_space(self.channel.space, env.num_envs)
         self.metrics: dict[str, float] = {}
-        """Of the last update."""
+        """Metrics of the last update."""
         self._frames: Tensor | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Array, dict[str, Any]]:
@@ -132,7 +132,7 @@ class IntrinsicRewardWrapper(Wrapper):
         return shown, paid, terminations, truncations, infos
 
     def _true_last(self, ended: Array, infos: dict[str, Any]) -> tuple[Array, Array]:
-        """Whose last observation is hidden in infos, and these observations (SAME_STEP only)."""
+        """Indices of the environments whose last observation is in infos, and these observations (SAME_STEP only)."""
         which = np.flatnonzero(ended) if self.autoreset is AutoresetMode.SAME_STEP else np.zeros(0, np.int64)
         if len(which) and infos.get("final_obs") is None:
             raise UsageError(
@@ -153,7 +153,7 @@ class IntrinsicRewardWrapper(Wrapper):
             self.metrics = self.reward.update()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything but the environments."""
+        """State of the wrapper, without the environments."""
         frames = {} if self._frames is None else {"frames": self._frames.clone()}
         return {**self.reward.state_dict(), **frames}
 
@@ -181,7 +181,7 @@ def check_fits(reward: IntrinsicReward, n_envs: int, next_step: bool) -> None:
 
 
 def _for_all(name: str, values: Array) -> dict[str, Array]:
-    """An entry of infos that every environment has, with Gymnasium's mask of who has it."""
+    """An entry of infos for all environments, with Gymnasium's mask of those that have it."""
     return {name: np.array(values), f"_{name}": np.ones(len(values), bool)}
 
 

@@ -1,10 +1,9 @@
-"""Observations of any common kind in, one grey frame per environment out; and actions, flags and rewards, checked.
+"""Reads one grey frame per environment from observations of any common kind; and checks actions, flags and rewards.
 
-A stack of frames is never needed whole: each step brings one new frame, the newest of the stack, and the reward keeps
-its own stacks. So it does not matter whether observations are stacked, nor with what a stack is filled up at the
-beginning of an episode.
+Of a stack of frames only the newest is used, as the reward keeps its own stacks. So it does not matter whether
+observations are stacked, nor how a stack is filled at the beginning of an episode.
 
-What is refused is refused before anything is computed, with the shape it has and the shapes that would do.
+Invalid input is refused before anything is computed, with its shape and the shapes that are accepted.
 """
 
 import math
@@ -20,11 +19,11 @@ from megareward.errors import UsageError
 from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 LEAST, MOST = 32, 256
-"""Pixels of a side. An axis below 32 is one of channels or of frames."""
+"""Smallest and largest side of a frame in pixels. A shorter axis is one of channels or of frames."""
 LUMA = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in a grey level (ITU-R BT.601)."""
+"""Weights of red, green and blue in a grey level (ITU-R BT.601)."""
 READ_AT_ONCE = 512
-"""Frames turned into floating point at a time."""
+"""Frames that are converted to floating point at a time."""
 
 SHAPES = (
     f"Observations are images: (h, w), (c, h, w), (h, w, c), (k, c, h, w) or (k, h, w, c), with h and w from {LEAST} "
@@ -42,7 +41,7 @@ class FrameReader:
         stack: int | None = None,
         resize: int | tuple[int, int] | None = None,
     ) -> None:
-        """`grid` (rows, columns) must divide the frame. `stack`: frames in one observation, where that is not plain."""
+        """`grid` (rows, columns) must divide the frame. `stack`: frames in one observation, if that is ambiguous."""
         if not isinstance(space, Box):
             raise UsageError(f"The observation space is {space}. {SHAPES}, in a gymnasium Box.")
         self.space, self.grid, self.stack = space, grid, stack

@@ -1,6 +1,6 @@
-"""A method of the zoo beside a training loop that is not ours: what `make` returns.
+"""The reward of a method for another training loop: what `make` returns.
 
-`watch` moves the control map on, `compute` changes nothing, `update` learns. The order per rollout is that of our own
+`watch` advances the control map, `compute` changes nothing, `update` learns. The order per rollout is that of our own
 loop: rewards, scale, then the reward learns, then the control models.
 """
 
@@ -39,8 +39,8 @@ from megareward.types import Float, Tensor, UInt8
 from megareward.world import World
 
 SETTLE_STEPS = 128
-"""Steps of every environment from which the scale of a reward is found before `newest` pays: a rollout of the paper's
-PPO."""
+"""Steps of every environment for which `newest` returns 0 while the scale of the reward is estimated: a rollout of the
+paper's PPO."""
 
 
 class IntrinsicReward:
@@ -56,7 +56,7 @@ class IntrinsicReward:
         next_step: bool,
         control: ControlConfig | None,
     ) -> None:
-        """`control`: None tracks no control."""
+        """`control`: settings of the control models; None: no control map."""
         self.method, self.settings, self.world, self.reader = method, settings, world, reader
         self.models: ControlModels | None = None
         self.learner: ControlLearner | None = None
@@ -68,7 +68,7 @@ class IntrinsicReward:
         self._watch_anew(next_step)
 
     def beside(self, n_envs: int) -> "IntrinsicReward":
-        """The same models, learning included, beside other environments, such as those of an evaluation."""
+        """A reward with the same models, which both update, for other environments, such as those of an evaluation."""
         twin = object.__new__(type(self))
         vars(twin).update(vars(self))
         twin.world, twin.n_envs = dataclasses.replace(self.world, n_envs=n_envs), n_envs
@@ -82,7 +82,7 @@ class IntrinsicReward:
         self._seen: UInt8[Tensor, "N px_h px_w"] | None = None
         """The newest frames, to compare with the next step's observations; None after a reset by hand."""
         self._n_scaled = 0
-        """Steps since the last update that `newest` has taken into the scale."""
+        """Steps since the last update that `newest` has added to the statistics of the scale."""
         self._warned = False
         self._late = LateFlags(self.n_envs)
 
@@ -97,7 +97,7 @@ class IntrinsicReward:
         truncateds: Any,
         next_observations: Any,
     ) -> None:
-        """One step of every environment, in arrays or tensors (N, ...), flags as that very step returned them."""
+        """One step of every environment, as arrays or tensors (N, ...); the flags are those that this step returned."""
         values = (observations, actions, rewards, terminateds, truncateds, next_observations)
         given = read(dict(zip(KEYS, values, strict=True)), (self.n_envs,), self.reader, self.action_space)
         if self._seen is not None:
@@ -108,7 +108,7 @@ class IntrinsicReward:
         self._seen = given.after
 
     def restart(self, which: Any = None) -> None:
-        """Say that you reset the environments (or those of a mask) by hand: their next observations open episodes."""
+        """Call this after a reset by hand, of all environments or of a mask: their next observations open episodes."""
         mask = torch.ones(self.n_envs, dtype=torch.bool)
         if which is not None:
             mask = read_flags(which, (self.n_envs,), "which").cpu()
@@ -117,26 +117,26 @@ class IntrinsicReward:
 
     @property
     def control(self) -> ShownControl:
-        """direct and g, (N, HW) each, at the observations that the next actions are chosen upon."""
+        """direct and g, (N, HW) each, at the observations from which the next actions are chosen."""
         self._tracked()
         return self.watcher.control
 
     def picture(
         self, g: Float[Tensor, "B HW"] | None = None, size: tuple[int, int] | None = None
     ) -> Float[Tensor, "B px_h px_w"]:
-        """g (that of `control`, if not given) painted over the observation, in [0, 1]: a channel for a policy."""
+        """`g` (by default that of `control`) as a picture in [0, 1], as large as the observation, for a policy."""
         models = self._tracked()
         fields = {field.name: field for field in control_fields(models.grid, models.config.latent)}
         g = self.watcher.control.g if g is None else g
         return fields["g"].painted(g, size or self.reader.picture_shape)
 
     def newest(self, settle_steps: int = SETTLE_STEPS) -> Float[Tensor, "N"]:
-        """The reward of the step watched last, for those who cannot wait for the rollout's end.
+        """The reward of the step watched last, for code that cannot wait for the end of the rollout.
 
-        Scaled by the spread of the rewards up to this step, while `compute` knows the whole rollout; without
-        `normalise` the two are equal. As the spread of the first rewards is hardly known, and may be near 0, it is 0
-        for the first `settle_steps` steps of every environment, counted from the first raw reward that is not 0. Ask
-        once after every step, or never.
+        It is scaled by the standard deviation up to this step, while `compute` uses the whole rollout; without
+        `normalise` the two are equal. As the first estimates of the deviation are poor and may be near 0, the reward is
+        0 for the first `settle_steps` steps of every environment, counted from the first raw reward that is not 0. Call
+        it once after every step, or never.
         """
         steps = self.watcher.steps
         if len(steps) != self._n_scaled + 1:
@@ -154,7 +154,7 @@ class IntrinsicReward:
     def compute(self, samples: Mapping[str, Any] | None = None) -> Float[Tensor, "T N"]:
         """The reward of every step since the last update; 0 where a step is a reset. Changes nothing.
 
-        Before `update`, and before the advantages: a reward that is added later never reaches the policy's loss.
+        Call it before `update`, and before advantages are computed: rewards added later never reach the policy's loss.
         """
         stream = unfold(self._steps(samples), shows_score=self.method.uses_score)
         raw, rewards = self.rewards.compute(stream.recorded), self.rewards
@@ -166,11 +166,11 @@ class IntrinsicReward:
         return self._sum(scaled, stream)
 
     def update(self, samples: Mapping[str, Any] | None = None, log_policy: Any = None) -> dict[str, float]:
-        """Learn from the steps since the last update, which are then used up; return metrics.
+        """Learn from the steps since the last update, drop them, and return metrics.
 
-        `log_policy` (T, N, A): the logarithm of the probability that your policy gave to every action, so that the
-        models explain what actions do and not why they are taken (docs/paper.md). Without it all actions count as
-        equally likely, as in the paper.
+        `log_policy` (T, N, A): the log-probability that your policy gave to every action, so that the models explain
+        what actions do and not why they are taken (docs/paper.md). Without it all actions count as equally likely, as
+        in the paper.
         """
         steps, start = self._steps(samples), self.watcher.start
         stream = unfold(steps, start, shows_score=self.method.uses_score)
@@ -189,7 +189,7 @@ class IntrinsicReward:
             numbers |= self.learner.update(frames, recorded.actions, first, prior)
             numbers["control/g"] = float(steps.g_after.sum(-1).mean())
             numbers |= self._flashes(steps)
-        if not self.watcher.steps:  # samples alone: what the next ones cannot know by themselves
+        if not self.watcher.steps:  # samples only: keep what the next ones need
             self.watcher.note(steps)
         self.forget()
         return numbers
@@ -197,8 +197,8 @@ class IntrinsicReward:
     def replay(self, samples: Mapping[str, Any]) -> dict[str, float]:
         """Learn from transitions in any order, as a replay buffer gives them, with any two axes first; return metrics.
 
-        For methods that look at single transitions (rnd, curiosity, count): a control map needs the steps in order. The
-        scale of the reward also does, and stays as it is; steps watched since the last update are used up.
+        Only for methods of single transitions (rnd, curiosity, count): a control map needs the steps in order. So does
+        the scale of the reward, which stays as it is. Steps watched since the last update are dropped.
         """
         if self.models is not None:
             raise UsageError(
@@ -222,7 +222,7 @@ class IntrinsicReward:
     # Inside ------------------------------------------------------------------------------------------------------
 
     def _flashes(self, steps: UserSteps) -> dict[str, float]:
-        """The share of steps that change most of the screen, and a word of warning, once, if that is the rule."""
+        """The share of steps that change most of the screen, as a metric; warns once if it is large."""
         assert self.models is not None
         flash = self.models.config.latent.flash
         if flash == 1:
@@ -251,7 +251,7 @@ class IntrinsicReward:
         return watched._replace(rewards=given.rewards)
 
     def _prior(self, log_policy: Any, stream: Unfolded) -> Float[Tensor, "L N A"]:
-        """Where the stream holds the steps; resets had no choice."""
+        """`log_policy` in the order of the stream; 0 for resets, which have no choice."""
         given = torch.as_tensor(log_policy, dtype=torch.float32, device=self.device)
         wanted = (*stream.at.shape, int(self.action_space.n))
         if given.shape != wanted or not given.isfinite().all():
@@ -264,7 +264,7 @@ class IntrinsicReward:
         return prior
 
     def _scaled_by_newest(self) -> bool:
-        """Whether the scales have seen the rollout already, step by step."""
+        """Whether `newest` has already added the rollout to the scales, step by step."""
         if self._n_scaled not in (0, len(self.watcher.steps)):
             raise UsageError(
                 f"newest() was asked for {self._n_scaled} of {len(self.watcher.steps)} steps; ask once after every "
@@ -285,7 +285,7 @@ class IntrinsicReward:
 
     @property
     def made_for(self) -> str:
-        """What a saved state must agree with."""
+        """What a saved state must have been made for, to be loaded."""
         px_h, px_w = self.world.frame_shape
         words = [
             self.method.name,
@@ -296,13 +296,13 @@ class IntrinsicReward:
         return ", ".join(words + ([f"{self.models.grid.H} x {self.models.grid.W} cells"] if self.models else []))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled and copied as what it was made of and its state: a twin shares nothing with it."""
+        """Pickle and copy by constructor arguments and state: a copy shares nothing with the original."""
         control = self.models.config if self.models else None
         parts = (self.method, self.settings, self.world, self.reader, self.action_space, self.watcher.next_step)
         return _made_again, (type(self), (*parts, control), self.state_dict())
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything needed to go on exactly from here, as flat names and tensors (safetensors can write them)."""
+        """Everything needed to continue exactly from here, as flat names and tensors (safetensors can write them)."""
         control = self.learner.state_dict() if self.learner is not None else {}
         state = self.rewards.state_dict() | joined(watcher=self.watcher.state_dict(), control=control)
         state = {name: x.detach().clone() for name, x in state.items()}

@@ -30,16 +30,16 @@ from megareward.rewards import find_method
 from megareward.types import Float, Tensor
 
 OURS = {"lr": "learning_rate", "update_proportion": "update_fraction"}
-"""Options of theirs and the settings they are here, where the method has them."""
+"""RLeXplore's options and our names of these settings, which apply if the method has them."""
 WITHOUT_EFFECT = (
     *("latent_dim", "encoder_model", "weight_init", "storage_size", "ensemble_size", "average_entropy", "ridge"),
     *("k", "kernel_cluster_distance", "kernel_epsilon", "c", "sm", "mrs"),
 )
-"""Options of theirs about networks and memories that are not here."""
+"""RLeXplore's options of networks and memories that do not exist here; they have no effect."""
 
 
 class RLeXploreReward:
-    """A reward of the zoo with RLeXplore's constructor, `compute` and `update`; everything else is that of `make`'s."""
+    """A reward with RLeXplore's constructor, `compute` and `update`; everything else is as in the reward of `make`."""
 
     method: ClassVar[str]
 
@@ -58,11 +58,11 @@ class RLeXploreReward:
     ) -> None:
         """`envs` of Gymnasium or Stable-Baselines3: only its spaces, number and autoreset mode are read.
 
-        beta, kappa    Factor of the reward, and the share of it that is lost with every `compute`.
+        beta, kappa    Factor of the reward, and the share by which the factor shrinks with every `compute`.
         gamma          Discount of the return whose spread scales the reward; None: the method's own.
         rwd_norm_type  rms: scaled, none: raw.
-        batch_size     Only kept, for scripts that draw so many from a replay buffer.
-        options        Further ones of theirs, or those of `make`.
+        batch_size     Only stored, for scripts that sample so many from a replay buffer.
+        options        Further options of RLeXplore or of `make`.
         """
         if rwd_norm_type not in ("rms", "none"):
             raise UsageError(f"rwd_norm_type is {rwd_norm_type!r}; use 'rms' or 'none'.")
@@ -85,7 +85,7 @@ class RLeXploreReward:
         self.beta, self.kappa, self.batch_size, self.global_step = beta, kappa, batch_size, 0
         self.observation_space, self.obs_shape = self.reward.reader.space, self.reward.reader.shape
         self.metrics: dict[str, float] = {}
-        """Of the last update."""
+        """Metrics of the last update."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "reward":
@@ -94,11 +94,11 @@ class RLeXploreReward:
 
     @property
     def weight(self) -> float:
-        """Factor of the rewards computed last."""
+        """Factor of the last computed rewards."""
         return float(self.beta * (1 - self.kappa) ** self.global_step)
 
     def compute(self, samples: Mapping[str, Any], sync: bool = True) -> Float[Tensor, "T N"]:
-        """The rewards; then, if `sync`, an update. Without `sync` the samples may be the step watched last alone."""
+        """The rewards; if `sync`, followed by an update. Without `sync`, samples may be only the step watched last."""
         self.global_step += 1
         samples = self._with_watched_flags(samples)
         if not sync and self.watcher.steps and _shape(samples)[:1] == (1,):
@@ -111,7 +111,7 @@ class RLeXploreReward:
         return rewards
 
     def update(self, samples: Mapping[str, Any]) -> dict[str, float]:
-        """Learn from what was watched; or, if the method has no control map, from a replayed batch (B, 1, ...)."""
+        """Learn from the watched steps; or, if the method has no control map, from a replayed batch (B, 1, ...)."""
         samples = self._with_watched_flags(samples)
         shape, watched = _shape(samples), len(self.watcher.steps)
         replayed = shape[1:] == (1,) and shape != (watched, self.n_envs) and (watched > 0 or self.n_envs > 1)
@@ -123,7 +123,7 @@ class RLeXploreReward:
         return self.metrics
 
     def _with_watched_flags(self, samples: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Flags of the step before are replaced by those that were watched."""
+        """The samples, with flags of the step before replaced by the watched ones."""
         watched, names = self.watcher.steps, ("terminateds", "truncateds")
         shape = (len(watched), self.n_envs)
         if len(watched) < 2 or _shape(samples) != shape or not samples.keys() >= set(names):
@@ -142,7 +142,7 @@ class RLeXploreReward:
 
 
 def _shape(samples: Mapping[str, Any]) -> tuple[int, ...]:
-    """(T, N), or nothing that fits: what is wrong with samples is said where they are read."""
+    """(T, N); () if there are no rewards: errors in samples are reported where they are read."""
     return tuple(getattr(samples.get("rewards"), "shape", ()))
 
 
@@ -167,7 +167,7 @@ class Count(RLeXploreReward):
 
 
 class Fabric:
-    """Several rewards that watch the same steps; a subclass combines what `compute` returns, one of each."""
+    """Several rewards that watch the same steps; a subclass combines the list that `compute` returns."""
 
     def __init__(self, *rewards: RLeXploreReward) -> None:
         if len(rewards) < 2 or not all(isinstance(reward, RLeXploreReward) for reward in rewards):

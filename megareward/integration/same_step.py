@@ -17,8 +17,8 @@ from megareward.envs.mini.games import make_mini
 class SameStepMini(GymnasiumVector):
     """N copies of a mini game; frames are (1, px_h, px_w), and after an end the observation opens the next episode.
 
-    Every environment shows the same frames, given the same actions, as in our own stream of frames: only the step in
-    between, in which a reset would be waited for, is left out.
+    Given the same actions, every environment shows the same frames as our own stream, without the extra step of a reset
+    between episodes.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012  Gymnasium's own pattern

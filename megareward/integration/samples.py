@@ -1,4 +1,4 @@
-"""What a user hands over, read and checked: one step, or a rollout of them under RLeXplore's six keys."""
+"""Reads and checks the user's data: one step, or a rollout under RLeXplore's six keys."""
 
 import warnings
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from megareward.integration.steps import UserSteps
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 KEYS = ("observations", "actions", "rewards", "terminateds", "truncateds", "next_observations")
-"""Of samples, and the arguments of `watch` (RLeXplore's)."""
+"""Keys of samples, and arguments of `watch` (RLeXplore's)."""
 
 
 class Given(NamedTuple):
-    """The six, with the axes `*B` of a step (N) or of a rollout (T, N); each where the user's array was."""
+    """The six entries, each on the device of the user's array. Axes `*B`: (N,) for a step, (T, N) for a rollout."""
 
     before: UInt8[Tensor, "*B px_h px_w"]
     actions: Int[Tensor, "*B"]
@@ -57,9 +57,10 @@ def read_rollout(
 
 
 def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bool[Tensor, "N"]) -> UserSteps:
-    """Samples that nobody watched, as steps without a control map.
+    """Samples that were not watched, as steps without a control map.
 
-    `resets`: whose first step is a reset; `first`: whose first observation opens an episode (next step only).
+    `resets`: environments whose first step is a reset; `first`: those whose first observation opens an episode (next
+    step only).
     """
     device, lead = given.actions.device, given.actions.shape
     ended = given.terminated | given.truncated
@@ -94,7 +95,7 @@ def as_steps(given: Given, next_step: bool, resets: Bool[Tensor, "N"], first: Bo
 def check_order(
     last: UInt8[Tensor, "T N px_h px_w"], now: UInt8[Tensor, "T N px_h px_w"], opens: Bool[Tensor, "T N"]
 ) -> None:
-    """Observations follow each other; where they do not, something would be learnt from what never happened."""
+    """Check that observations follow each other; otherwise transitions that never happened would be learnt."""
     same = (last.to(now.device) == now).flatten(2).all(-1)  # (T, N)
     opens = opens.to(now.device)
     gaps = (~same & ~opens).nonzero()
@@ -114,21 +115,21 @@ def check_order(
 
 
 class LateFlags:
-    """Warns of flags of the step before where resets come on the next step: there nothing else gives them away.
+    """Warns if flags are those of the step before; for resets on the next step, where no other check finds this.
 
     With the right flags, the step after a flagged one jumps to a new episode. With late ones, the flagged step does.
     """
 
     ENOUGH = 3
-    """Ends that speak for late flags, less those that speak against."""
+    """Number of ends that indicate late flags, minus those that indicate right ones, at which to warn."""
 
     def __init__(self, n_envs: int) -> None:
         self.evidence = 0
         self.flagged = torch.zeros(n_envs)
-        """How much of the screen the last step changed, where it was flagged."""
+        """How much the last step changed the screen, for environments in which it was flagged."""
 
     def look(self, given: Given, resets: Bool[Tensor, "N"]) -> None:
-        """One step; `resets`: who ended in the step before."""
+        """Check one step; `resets`: environments that ended in the step before."""
         ended = (given.terminated | given.truncated).cpu()
         if not (ended | resets).any():
             return
@@ -146,7 +147,7 @@ class LateFlags:
 
 
 def check_watched(given: Given, watched: UserSteps) -> None:
-    """Samples must be what was watched, no more and no less."""
+    """Check that samples are exactly the watched steps."""
     if len(given.actions) != len(watched.actions):
         raise UsageError(
             f"samples hold {len(given.actions)} steps, but {len(watched.actions)} were watched since the last "

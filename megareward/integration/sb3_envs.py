@@ -22,9 +22,9 @@ from megareward.types import Tensor, UInt8
 
 
 class ControlChannel(VecEnvWrapper):
-    """Shows g to the policy: one more channel of the observation, terminal observations included.
+    """Shows g to the policy as one more channel of the observation, terminal observations included.
 
-    It watches every step, as g must be known before the next action; the callback then leaves that to it. For an
+    The wrapper watches every step, as g must be known before the next action; the callback then does not. For an
     evaluation, wrap its environments with `reward.beside(n_envs)` and training=False.
     """
 
@@ -36,7 +36,7 @@ class ControlChannel(VecEnvWrapper):
         self.reader = reward.reader.like(venv.observation_space)
         self.channel = GChannel(self.reader)
         self.frames: UInt8[Tensor, "N px_h px_w"]
-        """Of the newest observations."""
+        """Frames of the newest observations."""
         super().__init__(venv, observation_space=self.channel.space)
 
     def reset(self) -> Array:
@@ -67,8 +67,8 @@ class ControlChannel(VecEnvWrapper):
 class HideScore(VecEnvWrapper):
     """Paints the score of an Atari game out of observations, so that nothing can be learnt from it.
 
-    Any layout that the rewards read (`observations`), as long as it shows the whole screen, shrunk or not. Below
-    everything else that looks at frames. The boxes are those of our own training (docs/games.md).
+    Works with any layout that the rewards read (`observations`), as long as it shows the whole screen, shrunk or not.
+    Put it below everything else that reads frames. The boxes are those of our own training (docs/games.md).
     """
 
     def __init__(self, venv: VecEnv, game: str) -> None:
@@ -98,7 +98,7 @@ class HideScore(VecEnvWrapper):
 
 
 class VectorAsVecEnv(VecEnv):
-    """A Gymnasium vector environment with autoreset mode SAME_STEP as one of Stable-Baselines3's."""
+    """A Gymnasium vector environment with autoreset mode SAME_STEP, as a `VecEnv` of Stable-Baselines3."""
 
     def __init__(self, env: VectorEnv[Array, Array, Array]) -> None:
         if autoreset_mode(env) is not AutoresetMode.SAME_STEP:
@@ -151,7 +151,7 @@ def follow(
     dones: Array,
     infos: list[dict[str, Any]],
 ) -> None:
-    """One step in SB3's words."""
+    """Let the reward watch one step given in SB3's form."""
     after = now
     ended = np.flatnonzero(dones)
     if len(ended):
@@ -182,7 +182,7 @@ def find_channel(env: VecEnv | None) -> ControlChannel | None:
 
 
 def refuse_normalised(env: VecEnv | None) -> None:
-    """Frames whose scale moves while it is learnt would change the reward of what is the same."""
+    """Refuse frames with a running normalisation: the same screen would get other rewards as the scale changes."""
     while env is not None:
         if isinstance(env, VecNormalize) and env.norm_obs:
             raise UsageError(

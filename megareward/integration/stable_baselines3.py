@@ -53,7 +53,7 @@ __all__ = ["ControlChannel", "HideScore", "IntrinsicRewardCallback", "VectorAsVe
 
 
 class IntrinsicRewardCallback(BaseCallback):
-    """Pays the agent by a method of the zoo, before the advantages are computed."""
+    """Puts the reward of a method into the rollout buffer, before advantages are computed."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class IntrinsicRewardCallback(BaseCallback):
         weight        Factor of the intrinsic reward.
         score_weight  Factor of the game's reward. 0: the agent never learns from the score.
         warmup_steps  Decisions (of all environments together) during which the models learn and the policy does not,
-                      so that it keeps playing as it began: at random. Our own training has 20,000 for mini games and
-                      614,400 for Atari.
+                      so that it plays on as initialised: nearly at random. Our own training has 20,000 for mini games
+                      and 614,400 for Atari.
         """
         super().__init__(verbose)
         if not isinstance(reward, str) and settings:
@@ -79,10 +79,10 @@ class IntrinsicRewardCallback(BaseCallback):
         self._wanted, self._settings = reward, settings
         self.weight, self.score_weight, self.warmup_steps = weight, score_weight, warmup_steps
         self._held: dict[str, Any] | None = None
-        """While the model is held: its own `train`, if it has one beside its class's."""
+        """None, or while training is held back {"train": the instance's own `train`}; {} if it has only its class's."""
         self.reward: IntrinsicReward
         self.metrics: dict[str, float] = {}
-        """Of the last update."""
+        """Metrics of the last update."""
 
     # The order of events -----------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class IntrinsicRewardCallback(BaseCallback):
         self.logger.record("megareward/paid", float((self.weight * intrinsic).mean()))
 
     def _log_policy(self) -> Array:
-        """(T, N, A): what the policy that played this rollout thought of every action, masked ones included."""
+        """(T, N, A): log-probability of every action, masked ones included, under the policy of this rollout."""
         model: Any = self.model
         buffer, logits = model.rollout_buffer, []
         for t, observations in enumerate(buffer.observations):  # one step of all environments at a time
@@ -190,8 +190,8 @@ class IntrinsicRewardCallback(BaseCallback):
         return self.num_timesteps <= self.warmup_steps
 
     def _hold(self, hold: bool) -> None:
-        """Let the next `train` do nothing, whatever the algorithm. Only while it would run, so that a model saved
-        meanwhile knows nothing of it."""
+        """Make the next `train` do nothing, whatever the algorithm. Only while it would run, so that a model
+        saved at another time is not affected."""
         own = vars(self.model)
         if hold and self._held is None:
             self._held = {"train": own["train"]} if "train" in own else {}
@@ -211,7 +211,7 @@ class IntrinsicRewardCallback(BaseCallback):
         return beyond
 
     def _values(self, observations: Array, rows: slice, starts: Array) -> Tensor:
-        """What the policy expects from observations of the environments `rows` on. `starts`: they open episodes."""
+        """Values of observations of the environments `rows`. `starts`: which of them open episodes."""
         policy: Any = self.model.policy
         seen = policy.obs_to_tensor(observations)[0]
         with torch.no_grad():
@@ -223,7 +223,7 @@ class IntrinsicRewardCallback(BaseCallback):
     # Saving ------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
-        """Everything learnt here and the random states, beside the model: model.save(path), callback.save(path)."""
+        """Save the reward's state and the rng states beside the model: model.save(path), callback.save(path)."""
         if not hasattr(self, "reward"):
             raise UsageError("save() came before learn(); the callback has nothing to save yet.")
         state = {f"reward.{name}": x for name, x in self.reward.state_dict().items()} | random_states()
@@ -238,7 +238,7 @@ class IntrinsicRewardCallback(BaseCallback):
         return file
 
     def load(self, path: str | Path, model: OnPolicyAlgorithm) -> None:
-        """Go on from what `save` wrote, random states included; `model` was loaded beside it, with environments."""
+        """Restore what `save` wrote, rng states included; `model` was loaded from the same place, with environments."""
         file = beside(path)
         if not file.is_file():
             raise UsageError(f"There is no {file}; callback.save(path) writes it, with the path given to model.save.")
@@ -257,11 +257,11 @@ class IntrinsicRewardCallback(BaseCallback):
 
 
 RANDOM = ("random.torch", "random.numpy.keys", "random.numpy.rest")
-"""Random states that every saved file holds."""
+"""Rng states that every saved file holds."""
 
 
 def random_states() -> dict[str, Tensor]:
-    """Of the random numbers that SB3 draws: torch's own, for actions, and numpy's, for the order of samples."""
+    """The rng states that SB3 uses: torch's, for actions, and numpy's, for the order of samples."""
     _, keys, position, has_gauss, gauss = np.random.get_state(legacy=True)  # noqa: NPY002
     states = {
         "random.torch": torch.get_rng_state(),
@@ -281,5 +281,5 @@ def set_random_states(states: dict[str, Tensor]) -> None:
 
 
 def beside(path: str | Path) -> Path:
-    """Where the state of a reward lies, given the path of the model."""
+    """The file of the reward's state, given the path of the model."""
     return Path(str(path).removesuffix(".zip") + ".megareward.safetensors")

@@ -27,7 +27,7 @@ from megareward.types import Bool, Float, Int, Shaped, Tensor, UInt8
 
 
 class UserSteps(NamedTuple):
-    """Steps of N environments: T of them, with the axes *B = (T, N), or one, with *B = (N,). HW is 0 where no control
+    """Steps of N environments: T of them, with the axes *B = (T, N), or one, with *B = (N,). HW is 0 if no control
     is tracked."""
 
     before: UInt8[Tensor, "*B px_h px_w"]
@@ -41,7 +41,7 @@ class UserSteps(NamedTuple):
     first_before: Bool[Tensor, "*B"]
     """`before` is the first frame of an episode."""
     first_after: Bool[Tensor, "*B"]
-    """`after` is: this step was a reset, and no transition."""
+    """`after` is the first frame of an episode: this step was a reset, not a transition."""
     direct_before: Float[Tensor, "*B HW"]
     direct_after: Float[Tensor, "*B HW"]
     g_before: Float[Tensor, "*B HW"]
@@ -59,7 +59,7 @@ class UserSteps(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What came before the first of some steps."""
+    """The state before the first of some steps."""
 
     history: UInt8[Tensor, "P N px_h px_w"]
     """Frames before it, oldest first; before an episode's start its first frame is repeated."""
@@ -76,14 +76,14 @@ class Start(NamedTuple):
 
 
 class Unfolded(NamedTuple):
-    """Steps unfolded."""
+    """Steps as a stream of frames."""
 
     recorded: Recorded
     at: Int[Tensor, "T N"]
-    """Where the stream holds each step."""
+    """Index of each step in the stream."""
 
     def of_steps(self, values: Shaped[Tensor, "L N"]) -> Shaped[Tensor, "T N"]:
-        """One value for each transition of the stream -> one for each step."""
+        """From one value per transition of the stream to one per step."""
         return values.gather(0, self.at)
 
 
@@ -97,7 +97,7 @@ def unfold(steps: UserSteps, start: Start | None = None, shows_score: bool = Fal
     n = torch.arange(N, device=at.device)
 
     def frames_of(before: Tensor, after: Tensor, filler: Tensor) -> Tensor:
-        """(L+1, N, ...): `after` has the last word where both name one frame."""
+        """(L+1, N, ...): `after` takes precedence where both give the same frame."""
         if L == T:  # nothing lies between, as in most rollouts of a few steps
             return torch.cat([before[:1], after])
         stream = filler.expand(L + 1, *before.shape[1:]).clone()

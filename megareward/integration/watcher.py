@@ -1,11 +1,11 @@
-"""Follows N environments step by step: whose frame opens an episode, what is under control, what happened since the
-last update. Knows nothing of rewards.
+"""Follows N environments step by step: which frames open episodes, the control map, and the steps since the last
+update. Independent of the rewards.
 
 The order of events in one step:
 
-  1. frames that open an episode without following the last one take its place: the stack is filled with them, g is 0
-  2. the new frame joins the stack and the tracker looks at it (Eq. 3, 8, 10, 11); a reset's frame clears g instead
-  3. the step is written down
+  1. frames that open an episode without following the last one replace it: the stack is filled with them, g is 0
+  2. the new frame joins the stack and the tracker processes it (Eq. 3, 8, 10, 11); a reset's frame clears g instead
+  3. the step is stored
   4. same step: an end clears the control that is shown, as the next observation belongs to another episode
 """
 
@@ -21,11 +21,11 @@ from megareward.state import part
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 MOST_STEPS = 16_384
-"""Steps kept without an update. More is a forgotten `update`, and would fill the memory."""
+"""Most steps kept without an update. More means that `update` was forgotten, and would fill the memory."""
 
 
 class ShownControl(NamedTuple):
-    """What is under control at the observations that the next actions are chosen upon."""
+    """The control maps at the observations from which the next actions are chosen."""
 
     direct: Float[Tensor, "N HW"]
     g: Float[Tensor, "N HW"]
@@ -44,7 +44,7 @@ class Watcher:
         HW, self.P = (tracker.g.shape[1], tracker.last.shape[1] - 1) if tracker else (0, 0)
         self.steps: list[UserSteps] = []
         no = torch.zeros(n_envs, dtype=torch.bool)
-        # Who is where; on the CPU, where flags come from.
+        # State of the episodes; on the CPU, as flags come from there.
         self.opens = ~no
         """The next observation opens an episode, and does not follow the last frame."""
         self.resets = no.clone()
@@ -53,14 +53,14 @@ class Watcher:
         """The last frame is the first of its episode."""
         self.ends = torch.stack([no, no])
         """Terminated, truncated at the last frame."""
-        # What was seen; on the device.
+        # Frames and maps; on the device.
         self.frames = torch.zeros(n_envs, *frame_shape, dtype=torch.uint8, device=device)
         self.age = torch.zeros(n_envs, dtype=torch.int64, device=device)
         self.control = ShownControl(*(torch.zeros(n_envs, HW, device=device) for _ in range(2)))
         self.start = self._here()
 
     def restart(self, which: Bool[Tensor, "N"]) -> None:
-        """The environments named were reset by hand: their next observation opens an episode, whatever came before."""
+        """Note that these environments were reset by hand: their next observation opens an episode."""
         self.opens |= which
         self.resets &= ~which
         self._clear(which)
@@ -74,7 +74,7 @@ class Watcher:
         terminated: Bool[Tensor, "N"],
         truncated: Bool[Tensor, "N"],
     ) -> None:
-        """One step. `before` is read only where it opens an episode; elsewhere it is the frame seen last."""
+        """Follow one step. `before` is read only where it opens an episode; elsewhere it is the last frame."""
         if len(self.steps) == MOST_STEPS:
             raise UsageError(
                 f"{MOST_STEPS} steps were watched without an update(); call update() once per rollout to learn from "
@@ -144,25 +144,25 @@ class Watcher:
         return ShownControl(control.direct, control.g), control.mega_reward
 
     def _clear(self, which: Bool[Tensor, "N"]) -> None:
-        """Nothing is under control when an episode begins."""
+        """Set control to 0 in these environments, as an episode begins."""
         mask = which.to(self.device)[:, None]
         self.control = ShownControl(*(x.masked_fill(mask, 0) for x in self.control))
 
     def _here(self) -> Start:
-        """The frame seen last as the start of a rollout."""
+        """The last frame as the start of a rollout."""
         history = self.frames[:0, None].expand(0, *self.frames.shape)
         if self.tracker is not None:
             history = self.tracker.last[:, :-1].movedim(1, 0).clone(memory_format=torch.contiguous_format)
         return Start(history, self.age, *self.ends.to(self.device))
 
     def note(self, steps: UserSteps) -> None:
-        """Steps that were not followed have passed: who is to be reset next, and whose frame is a first one?"""
+        """After steps that were not followed: update which environments reset next, and whose frame is a first one."""
         if self.next_step:
             self.resets = (steps.terminated | steps.truncated)[-1].cpu()
             self.first = steps.first_after[-1].cpu()
 
     def forget(self) -> None:
-        """The steps are used up; what follows begins where they ended."""
+        """Drop the steps; the next ones begin where they ended."""
         self.steps = []
         self.start = self._here()
 

@@ -19,7 +19,7 @@ NAMES = (
 
 
 def conditions(slots: Slots, walls: Bool[Tensor, "px_h px_w"]) -> Bool[Tensor, "N S bits"]:
-    """The frame's border is a wall."""
+    """The bits of every slot, as in `NAMES`; the frame's border counts as a wall."""
     y, x = slots.moves.unbind(-1)
     moved = torch.stack([y < 0, y > 0, x < 0, x > 0], -1)
     objects, on = beside_objects(slots)

@@ -1,7 +1,7 @@
 """Motion segmentation (MOREL, Goel et al. 2018): which pixels moved together since the last frame, and how far.
 
-A network sees the newest frames and names K masks, a translation for each and one of the camera. Together they are an
-optical flow; the last frame, warped by it, should be the newest one. Nothing but frames is needed to learn this. The
+A network sees the newest frames and predicts K masks, a translation for each and one of the camera. Together they are
+an optical flow; the last frame, warped by it, should be the newest one. Nothing but frames is needed to learn this. The
 numbers [morel-1] ... are the deviations in docs/objects.md.
 """
 
@@ -21,12 +21,12 @@ SSIM_C1, SSIM_C2 = 0.01**2, 0.03**2
 FEW = -3.0
 """Logit of every mask at first: nearly nothing moves, so that the first steps need not undo a random flow [morel-2]."""
 SPREAD = 0.05
-"""Of the frame's side: the std of the first translations. Masks that start with ways of their own only have to find
-their pixels; from translations of 0 neither masks nor translations would have a gradient [morel-2]."""
+"""Std of the initial translations, as a share of the frame's side. Masks that start with different translations only
+have to find their pixels; from translations of 0 neither masks nor translations would have a gradient [morel-2]."""
 
 
 class Motion(NamedTuple):
-    """How the last frame became the newest, as the network sees it; distances in pixels, down and right."""
+    """Predicted motion from the last frame to the newest; distances in pixels, down and right."""
 
     masks: Float[Tensor, "B K px_h px_w"]
     """In [0, 1], over the newest frame: how much each pixel is part of each object."""
@@ -35,29 +35,29 @@ class Motion(NamedTuple):
 
     @property
     def own(self) -> Float[Tensor, "B 2 px_h px_w"]:
-        """How far each pixel of the newest frame has come by itself: sum_k M_k t_k."""
+        """How far each pixel of the newest frame has moved by itself: sum_k M_k t_k."""
         return torch.einsum("bkhw,bkd->bdhw", self.masks, self.translations)
 
     @property
     def flow(self) -> Float[Tensor, "B 2 px_h px_w"]:
-        """With the camera's way."""
+        """`own` plus the motion of the camera."""
         return self.own + self.camera[:, :, None, None]
 
     @property
     def effort(self) -> Float[Tensor, ""]:
-        """The regulariser: mean |M_k t_k|. An object costs its size times its way; the camera moves all pixels and
-        costs like a mask of them all [morel-4]."""
+        """The regulariser: mean |M_k t_k|. An object costs its size times its distance; the camera moves all pixels
+        and costs like a mask of them all [morel-4]."""
         size = self.masks.flatten(2).mean(-1)  # (B, K)
         objects = (size * self.translations.abs().sum(-1)).sum(-1)
         return (objects + self.camera.abs().sum(-1)).mean() / self.masks.shape[1]
 
     def union(self) -> Float[Tensor, "B px_h px_w"]:
-        """All objects as one mask: 1 where a pixel has come a pixel or farther by itself [morel-5]."""
+        """All objects as one mask: 1 where a pixel has moved by itself, by a pixel or more [morel-5]."""
         return self.own.abs().sum(1).clamp(max=1.0)
 
 
 class MotionHeads(nn.Module):
-    """(B, units) of a trunk -> `Motion`. Apart from the trunk, so that it can sit on a policy's."""
+    """(B, units) of a trunk -> `Motion`. Separate from the trunk, so that they can use a policy's."""
 
     def __init__(
         self, frame_shape: tuple[int, int], units: int, n_masks: int, channels: int | None, detail: bool
@@ -110,7 +110,7 @@ def pointwise(convolution: nn.Conv2d, x: Float[Tensor, "B C px_h px_w"]) -> Floa
 
 
 def warp(frames: Float[Tensor, "B px_h px_w"], flow: Float[Tensor, "B 2 px_h px_w"]) -> Float[Tensor, "B px_h px_w"]:
-    """Each pixel p shows what `frames` has at p - flow(p), between pixels bilinearly, beyond the border as there.
+    """Each pixel p shows `frames` at p - flow(p): bilinear between pixels, the border repeated beyond it.
 
     Only the flow has a gradient; that of torch's `grid_sample` is added up in no fixed order on a GPU.
     """
@@ -129,7 +129,7 @@ def warp(frames: Float[Tensor, "B px_h px_w"], flow: Float[Tensor, "B 2 px_h px_
 
 
 def resized(x: Float[Tensor, "B C h w"], size: tuple[int, int]) -> Float[Tensor, "B C px_h px_w"]:
-    """Bilinearly, by matrices: as `F.interpolate`, whose gradient a GPU adds up in no fixed order."""
+    """Bilinear, by matrices: equal to `F.interpolate`, whose gradient a GPU adds up in no fixed order."""
 
     def matrix(to: int, of: int) -> Tensor:
         place = ((torch.arange(to, device=x.device) + 0.5) * (of / to) - 0.5).clamp(0, of - 1)

@@ -1,4 +1,4 @@
-"""Effect rules in the manner of DOORMAX (Diuk et al. 2008): under which condition an action moves an object how far.
+"""Effect rules in the manner of DOORMAX (Diuk et al. 2008): how far an action moves an object, under which condition.
 
 A rule says: a thing of class c, under action a, moves by e along an axis if its condition holds: for every bit either
 0, 1, or that it does not matter. As in DOORMAX a condition begins as what was first seen and loses the bits that turn
@@ -20,7 +20,7 @@ SHADES, SIZES = 8, (8, 32, 128)
 N_CLASSES = SHADES * (len(SIZES) + 1)
 """A class is a shade of grey and a size: below 8, 32, 128 pixels, or more."""
 FARTHEST = 12
-"""Pixels of a move along one axis; who moves farther was not followed well."""
+"""Most pixels of a move along one axis; a thing that moved farther was not followed well."""
 N_EFFECTS = 2 * FARTHEST + 1
 NOISE = 0.1
 """A bit's value excludes an effect that comes with it less than a tenth as often as it comes at all."""
@@ -52,7 +52,7 @@ class Rules:
         self.allows = torch.zeros(shape, dtype=torch.bool, device=device)
         """The conditions: which values of each bit an effect has been found to go with."""
         self.agent = torch.zeros((), dtype=torch.int64, device=device)
-        """The class that actions move most."""
+        """The class whose moves carry the most information about the action."""
 
     def learn(
         self,
@@ -62,7 +62,7 @@ class Rules:
         bits: Bool[Tensor, "M bits"],
         valid: Bool[Tensor, "M"],
     ) -> None:
-        """Things of some class, in some condition, that moved under an action; those not `valid` teach nothing."""
+        """Count moves of things of some class, in some condition, under an action; those not `valid` are ignored."""
         A = self.counts.shape[1]
         near = (moves.abs() <= FARTHEST).all(-1) & valid & (classes >= 0)
         kind = (classes.clamp(min=0) * A + actions)[:, None] * 2 + torch.arange(2, device=moves.device)  # (M, 2)
@@ -72,7 +72,7 @@ class Rules:
         self._conclude()
 
     def _conclude(self) -> None:
-        """Conditions and the agent's class from the counts, into tensors that stay where they are."""
+        """Compute conditions and the agent's class from the counts, in place."""
         of_effect, of_all = self.seen(), self.counts.sum(3, keepdim=True)  # (C, A, 2, E), (C, A, 2, 1, bits, 2)
         usual = of_effect / of_effect.sum(-1, keepdim=True).clamp(min=1)
         rate = self.counts / of_all.clamp(min=1)
@@ -84,7 +84,7 @@ class Rules:
         return self.counts[..., 0, :].sum(-1)
 
     def predict(self, classes: Int[Tensor, "M"], bits: Bool[Tensor, "M bits"]) -> Prediction:
-        """An effect is known if its condition, and hardly any other's, holds."""
+        """The effect whose condition holds; known only if hardly any other effect's does."""
         index = bits.long()[:, None, None, None, :, None].expand(-1, *self.allows.shape[1:5], 1)
         holds = self.allows[classes.clamp(min=0)].gather(-1, index).all(-2)[..., 0]  # (M, A, 2, E)
         support = self.seen()[classes.clamp(min=0)] * holds
@@ -93,7 +93,7 @@ class Rules:
         return Prediction((effect - FARTHEST) * known, known)
 
     def described(self, kind: int, action: int, axis: int) -> dict[int, dict[str, bool]]:
-        """For people: each effect seen, and the bits that its condition asks for."""
+        """For display: each effect seen, and the bits that its condition requires."""
         n, allows = self.seen()[kind, action, axis], self.allows[kind, action, axis]
         return {
             e - FARTHEST: {name: bool(ok[1]) for name, ok in zip(NAMES, allows[e], strict=True) if ok[0] != ok[1]}
@@ -101,7 +101,7 @@ class Rules:
         }
 
     def state_dict(self) -> State:
-        """Most things were never seen: only the rows that were."""
+        """Only the rows of what was ever seen, which are few."""
         rows = self.counts.view(-1, 2 * len(NAMES))
         index = rows.any(1).nonzero().flatten()
         return {"index": index.int(), "counts": rows[index]}
@@ -118,8 +118,8 @@ class Rules:
 
 
 def information(seen: Int[Tensor, "C A 2 E"]) -> Float[Tensor, "C"]:
-    """How much an action tells of the move of each class, in nats, both axes together: I(action; effect), less what
-    would be found by chance (Miller and Madow)."""
+    """Mutual information of the action and the move of each class, in nats, summed over both axes, less what would be
+    found by chance (Miller and Madow)."""
     n = seen.sum((1, 3), keepdim=True).clamp(min=1)  # (C, 1, 2, 1)
     joint = seen / n
     apart = joint.sum(1, keepdim=True) * joint.sum(3, keepdim=True)

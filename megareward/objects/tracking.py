@@ -18,7 +18,7 @@ class Slots(NamedTuple):
     moves: Int[Tensor, "N S 2"]
     """Pixels down and right since the last frame; 0 where the thing is new or has changed its size."""
     followed: Bool[Tensor, "N S"]
-    """Seen in the last frame, too, and as large: it has only moved."""
+    """Seen in the last frame, too, in the same size: it has only moved."""
 
     @classmethod
     def empty(cls, N: int, S: int, device: torch.device) -> "Slots":
@@ -34,7 +34,7 @@ class Slots(NamedTuple):
 
 
 def follow(before: Slots, found: Boxes, reach: int) -> Slots:
-    """Every slot goes on with its thing; things that nobody followed open the free slots in their order."""
+    """Every slot follows its thing; things that match no slot fill the free slots in their order."""
     boxes, goes_on = assign(before, found, reach)
     old = before.boxes
     same_size = (boxes.bottom - boxes.top == old.bottom - old.top) & (boxes.right - boxes.left == old.right - old.left)
@@ -44,8 +44,8 @@ def follow(before: Slots, found: Boxes, reach: int) -> Slots:
 
 
 def assign(before: Slots, found: Boxes, reach: int) -> tuple[Boxes, Bool[Tensor, "N S"]]:
-    """The things found, slot by slot, and which slots go on with what they held: the nearest thing of its colour,
-    nearest pairs first, measured from where it would be had it moved on."""
+    """The things found, slot by slot, and which slots still hold the same thing: the nearest one of its colour,
+    nearest pairs first, measured from where it would be if it repeated its last move."""
     distance = _distances(before, found, reach)  # (N, S, S) of slot and thing
     N, S, _ = distance.shape
     never = torch.iinfo(distance.dtype).max
@@ -69,7 +69,7 @@ def assign(before: Slots, found: Boxes, reach: int) -> tuple[Boxes, Bool[Tensor,
 
 
 def _distances(before: Slots, found: Boxes, reach: int) -> Int[Tensor, "N S S"]:
-    """Twice the way between the middles; all different, so that every device finds the same nearest pair."""
+    """Twice the distance between the middles; all different, so that every device finds the same nearest pair."""
     old = before.boxes
     middle_y, middle_x = (
         old.top + old.bottom + 2 * before.moves[..., 0],

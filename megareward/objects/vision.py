@@ -1,6 +1,6 @@
 """Objects by sight: connected pixels that are not the background, as boxes with a grey level. No emulator memory.
 
-All of it without asking the device for a value and without a loop over environments.
+All of it without waiting for the device and without a loop over environments.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from megareward.types import Bool, Int, Tensor, UInt8
 TOLERANCE = 24
 """Grey levels: pixels that differ by less are of one colour."""
 ROUNDS = 6
-"""Of passing labels on; each doubles how far a label reaches, so that long shapes are still one."""
+"""Rounds of passing labels on; each doubles how far a label reaches, so that long shapes are still one."""
 AREA = (3, 1500)
 """Pixels of an object, at least and at most (baseline sheet)."""
 
@@ -59,7 +59,7 @@ def components(
         now = label.view(N, px_h, px_w)
         for (y, x), joined in connected:
             now = torch.where(joined, torch.minimum(now, padded[:, y : y + px_h, x : x + px_w]), now)
-        # The pixel that gave the label learns of it, too, and may know of a lower one by now.
+        # The pixel that a label names takes the lowest new label of its pixels; they then take over that pixel's.
         lowest = label.scatter_reduce(1, label, now.flatten(1), "amin")
         known, label = label, lowest.gather(1, now.flatten(1))
         label = label.gather(1, label)
@@ -107,7 +107,7 @@ def find_boxes(
 
 
 def walls_of(background: UInt8[Tensor, "px_h px_w"]) -> Bool[Tensor, "px_h px_w"]:
-    """What stands still and is no ground: pixels of another grey level than the most common one."""
+    """What stands still and is not the ground: pixels of another grey level than the most common one."""
     levels = background.long()
     shades = torch.arange(256, device=background.device)
     ground = (levels.flatten()[:, None] == shades).sum(0).argmax()

@@ -19,7 +19,7 @@ from megareward.types import Tensor
 
 
 def control_fields(grid: Grid, latent: LatentConfig, with_relation: bool = False) -> tuple[Field, ...]:
-    """What is recorded of control. As a picture g is a share of the most that it can be."""
+    """The recorded fields of control. As a picture, g is divided by its upper bound."""
     HW, shape = grid.n_cells, (grid.H, grid.W)
     fields = (
         Field("direct", (HW,), picture=shape),

@@ -41,7 +41,7 @@ class Context:
 
     world: World
     env: BatchedEnv
-    """For those who may branch it; nobody steps it."""
+    """For observers that branch it; none may step it."""
     control: ControlConfig
     settings: Any
     """Of the method."""
@@ -53,7 +53,7 @@ class Context:
     random_steps: int = 0
     """Decisions of random play with which the run begins."""
     starts_from: bool = False
-    """Whether the run takes over what the observer has learnt in another one."""
+    """Whether the run loads what the observer has learnt in another run."""
     with_relation: bool = False
     """Record the relation between cells, too: for pictures, too large for training."""
 
@@ -82,14 +82,14 @@ class Observer:
         """Where a trained run only plays: the next first frame of this environment opens a game, not only a life."""
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """A rollout is over; the storage will be written over. Returns metrics, still on the device."""
+        """Learn from a finished rollout, whose storage will be overwritten. Returns metrics, still on the device."""
         return {}
 
     def work(self, steps_left: int) -> None:
-        """Time to learn something, which comes as many times until the next rollout is over."""
+        """Take a share of the pending learning; `steps_left` calls are left until the next rollout is over."""
 
     def finish(self) -> dict[str, Tensor]:
-        """Finish what is under way: the run is about to be saved. Returns metrics to be checked."""
+        """Finish pending learning: the run is about to be saved. Returns metrics to be checked."""
         return {}
 
     def state_dict(self) -> State:
@@ -97,7 +97,7 @@ class Observer:
         return {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """To go on learning from there, or only to play, as the context said."""
+        """Continue from there, learning or only playing, as the context says."""
 
     def running_state(self) -> State:
         """What belongs to the running games."""

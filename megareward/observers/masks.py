@@ -16,16 +16,16 @@ from megareward.types import Float, Tensor
 
 MASKS = "masks"
 LEAST_PIXELS = 2.0
-"""Where the masks have less than this on average, the camera explains all: everything is shown instead (source: a mask
-of less is no object)."""
+"""If fewer pixels than this move on average, the camera explains all motion, and everything is shown instead (source: a
+smaller mask is no object)."""
 MEMORY = 0.9
-"""Of the running mean of the masks' size, per rollout."""
+"""Decay per rollout of the running mean of the masks' size."""
 MAX_GRAD_NORM = 5.0
 """Source."""
 
 
 class MaskObserver(Observer):
-    """Row t of `masks` is about the way from frame t - 1 to frame t, in 255ths of a pixel."""
+    """Row t of `masks` is how far pixels moved from frame t - 1 to frame t, in 255ths of a pixel, at most 255."""
 
     capturable = True
 
@@ -51,7 +51,7 @@ class MaskObserver(Observer):
         return {MASKS: (255 * union).round().to(torch.uint8).flatten(1)}
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """While it is not yet fixed, a few passes over the pairs of frames."""
+        """Train for a few passes over the pairs of frames, until the network is fixed."""
         metrics = {}
         if self.learns and self.steps < self.config.motion_steps:
             loss, pixels = self.train(rollout)
@@ -61,7 +61,7 @@ class MaskObserver(Observer):
         return metrics | {"masks/pixels": self.size.clone()}
 
     def train(self, rollout: Rollout) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        """Returns the means of the loss and of how many pixels move."""
+        """Returns the means of the loss and of the number of moving pixels."""
         config, n, steps = self.config, rollout.T * rollout.n_envs, []
         regularisation = config.motion.weight(self.steps / config.motion_steps)
         for _ in range(config.motion_epochs):

@@ -1,4 +1,4 @@
-"""The observer of objects: things by sight, followed in slots, and what rules say an action will do to one's own.
+"""The observer of objects, found in frames and followed in slots; rules predict how actions would move one's own.
 
 Everything happens on the device without waiting for it; rules and background learn when a rollout is over.
 """
@@ -98,7 +98,7 @@ class ObjectObserver(Observer):
         return self.running.tensors()
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """Once the background is known for good, rules learn from every thing that was followed."""
+        """Once the background is fixed, the rules learn from every object that was followed."""
         slots = rollout.fields[SLOTS]
         metrics = {"objects/seen": (slots[1:, ..., 0] >= 0).sum(-1).float().mean()}
         if self.learns and self.background.n_seen >= self.background.n_frames:
@@ -116,8 +116,8 @@ class ObjectObserver(Observer):
         return metrics
 
     def measured(self, kinds: Tensor, actions: Tensor, moves: Tensor, bits: Tensor, valid: Tensor) -> dict[str, Tensor]:
-        """How well one's own object was foreseen, before this rollout is learnt from: the share of its moves that were
-        known, and the share of those that came true. Of the last steps only, as each costs a table of all rules."""
+        """How well the rules predict one's own object, before they learn from this rollout: the share of its moves that
+        they predict, and the share of these that are right. Last step only: each costs a table of all rules."""
         few = slice(-1, None)
         mine = (valid & (kinds == self.rules.agent))[few].flatten()
         said = self.rules.predict(kinds[few].flatten(), bits[few].flatten(0, 2))

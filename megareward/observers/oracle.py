@@ -3,7 +3,7 @@ no mistakes? Never for real training: it plays every alternative action in copie
 
 From influence to g
 -------------------
-Branching says which cells of frame t the action n steps ago controls: I_n(t), each 0 or 1. Eq. 9 then reads
+Branching shows which cells of frame t the action n steps ago controls: I_n(t), each 0 or 1. Eq. 9 then reads
 g_t = sum_n rho^(n-1) c_n I_n(t); what is left to choose is how much one controlled cell counts:
 
   chained   c_n = 1 / (cells that this action controlled at once), which is what Eq. 5 gives with a true relation.
@@ -17,7 +17,7 @@ With `above_chance` c_n is what exceeds 1 / HW. The rest is Eq. 10 and 11 by the
 that learnt maps go through, all options of `LatentConfig` included: what earlier actions still control,
 sum_{n>1} rho^(n-2) c_n I_n (with `combine` max the largest of these), takes the place of the control that the relation
 would have passed on. With all options switched off g is Eq. 9, cut after `lags` steps. Without `hold`, what is passed
-on is found anew in every step, so that a background or a flash takes its share in that step only.
+on is found anew in every step, so a background or a flash has an effect in that step only.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ from megareward.types import Tensor
 
 
 class Oracle(Observer):
-    """A control observer that knows. It reads the games themselves: `advance` once after each of their steps."""
+    """A control observer with true maps. It branches the games: call `advance` once after each of their steps."""
 
     def __init__(self, context: Context) -> None:
         env, config, world = game_of(context.env), context.control, context.world
@@ -66,7 +66,7 @@ class Oracle(Observer):
 
     @torch.no_grad()
     def advance(self, seen: Seen) -> Fields:
-        """Mini games come in one group. There is no relation: nothing was guessed from cell to cell."""
+        """Mini games come in one group. There is no relation: true control is found without one."""
         latent, first = self.latent, seen.first
         newest = self.branches.env.frames() if self.noisy else seen.stacks[:, -1]
         if not self.started:
@@ -85,7 +85,7 @@ class Oracle(Observer):
         passed_on = earlier.amax(1) if latent.combine == "max" and earlier.shape[1] else earlier.sum(1)
         if latent.relation == "itself":
             passed_on = self.g
-        elif latent.clip:  # nobody can pass on more than there was
+        elif latent.clip:  # no more can be passed on than there was
             passed_on = passed_on.clamp(max=1)
         flash = is_flash(self.last, newest, latent.flash) if latent.flash < 1 else None
         background = self.background.shown(newest, self.grid) if latent.background < 1 else None
@@ -95,7 +95,7 @@ class Oracle(Observer):
         return {"direct": direct, "g": after.g, "mega_reward": after.mega_reward}
 
     def learn(self, rollout: Rollout) -> dict[str, Tensor]:
-        """Nothing but the background."""
+        """Learn the background, and nothing else."""
         self.background.observe(rollout.recorded().frames.flatten(0, 1))
         return control_metrics(rollout, self.latent)
 

@@ -19,7 +19,7 @@ SKILL, DRAWN = "skill", "skill_drawn"
 class SkillObserver(Observer):
     """Row t of `skill` is the code by which the agent acts on frame t; `skill_drawn` says that it is a new one.
 
-    Where a trained run only plays, a code is held for a whole game, lost lives or not: its score is that of one skill.
+    When a trained run only plays, a code is held for a whole game, lives included: its score is that of one skill.
     """
 
     fields = (Field(SKILL, dtype=torch.int64), Field(DRAWN, dtype=torch.bool))
@@ -30,10 +30,10 @@ class SkillObserver(Observer):
         self.n_skills, self.hold, self.learns = settings.n_skills, settings.hold, context.learns
         self.generator = torch.Generator(world.device).manual_seed(world.seed)
         self.offer = torch.zeros(world.n_envs, dtype=torch.int64, device=world.device)
-        """What each environment takes if its code ends now."""
+        """The next code of each environment, drawn in advance."""
         self.skill, self.age = torch.zeros_like(self.offer), torch.zeros_like(self.offer)
         self.awaits = torch.ones_like(self.offer, dtype=torch.bool)
-        """Play only: a game of this environment begins, and with it a code."""
+        """Play only: whether the next first frame of this environment opens a game, and so draws a code."""
 
     def prepare(self, group: int) -> None:
         if group == 0:  # for all, so that a code does not depend on the groups

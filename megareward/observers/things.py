@@ -1,4 +1,4 @@
-"""The control observer of things: the same fields as of cells, but it is things that carry control."""
+"""The control observer of things: the same fields as for cells, but control is carried by things."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,25 +16,25 @@ from megareward.things.models import ThingAttention, ThingModels
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 PARTS_OF_A_SCREEN = 16
-"""What moves is paid in these: as much as a cell of the usual grid, whatever the grid is."""
+"""The reward for what moves counts pixels in such parts: a cell of the default grid, whatever the grid is."""
 
 
 class ThingControl(NamedTuple):
-    """What N environments have under control after one step, drawn onto the cells: the most of all that a cell shows.
+    """Control of N environments after one step, as maps of cells; a cell has the highest value of the things it shows.
     All zero at the first frame of an episode."""
 
     direct: Float[Tensor, "N HW"]
     g: Float[Tensor, "N HW"]
     handed_on: Float[Tensor, "N HW"]
     mega_reward: Float[Tensor, "N"]
-    """Summed over things, not over cells; where what moves is paid, over their pixels."""
+    """Summed over things, not over cells; in the form `moved`, weighted by their changed pixels."""
     held: Float[Tensor, "N"]
     """g summed over things."""
 
 
 class ThingTracker:
-    """Keeps the last frames of N environments, and what is under control as paint on the pixels of things: a step later
-    the thing is found there again, with what it had."""
+    """Keeps the last frames of N environments, and g as paint on the pixels of things: a step later each thing is found
+    there again, with its g."""
 
     def __init__(self, models: ThingModels, n_envs: int) -> None:
         self.models, self.latent = models, models.config.latent
@@ -44,7 +44,7 @@ class ThingTracker:
         self.found = torch.zeros(n_envs, models.K, models.S, 6, dtype=torch.int64, device=device)
         """The things of these frames, so that no frame is searched twice."""
         self.background: UInt8[Tensor, "px_h px_w"] | None = None
-        """That they were found by."""
+        """With which they were found."""
         self.started = False
 
     @torch.no_grad()
@@ -84,7 +84,7 @@ class ThingTracker:
         first: Bool[Tensor, "n"],
         rows: Int[Tensor, "n"],
     ) -> ThingControl:
-        """The same step, given what the models say of it: Eq. 10 and 11 over things."""
+        """The same step, given the models' attention: Eq. 10 and 11 over things."""
         latent, (direct, relation, changed, before, now, goes_on) = self.latent, attention
         flash = is_flash(self.last[rows, -1], stack[:, -1], latent.flash) if latent.flash < 1 else None
         g_prev = (self.paint[rows, None] * before).amax((-2, -1))  # (n, S)
@@ -125,7 +125,7 @@ class ThingTracker:
 
 
 class ThingObserver(Observer):
-    """Learnt maps of things. How many there are to draw is data, so no step is captured on a GPU."""
+    """Learnt maps of things. The number of drawings depends on the data, so no step is captured on a GPU."""
 
     def __init__(self, context: Context) -> None:
         world, config = context.world, context.control

@@ -17,7 +17,7 @@ from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 
 class Control(NamedTuple):
-    """What N environments have under control after one step. All zero at the first frame of an episode."""
+    """Control of N environments after one step. All zero at the first frame of an episode."""
 
     direct: Float[Tensor, "N HW"]
     g: Float[Tensor, "N HW"]
@@ -40,7 +40,7 @@ class ControlTracker:
         self.noise = torch.Generator(device).manual_seed(seed)
         self.g = torch.zeros(n_envs, models.grid.n_cells, device=device)
         self.memory = torch.zeros_like(self.g)
-        """What each cell had of late; see `control.latent.remember`."""
+        """The highest g of each cell so far, discounted; see `control.latent.remember`."""
         self.last = torch.zeros(n_envs, K, *models.frame_shape, dtype=torch.uint8, device=device)
         self.started = False
         # The arguments of a step, at a fixed place in memory.
@@ -69,7 +69,7 @@ class ControlTracker:
     ) -> Control:
         """`stack` holds the newest frames, newest last; `actions` led to the newest; `first`: it opens an episode.
 
-        Where there are groups, N is the size of one, and `group` takes the numbers in turn.
+        With groups, N is the size of one, and successive calls pass `group` = 0, 1, 2, ... in turn.
         """
         K, n = self.last.shape[1], len(self._actions)
         if stack.shape[1] < K:
@@ -88,13 +88,13 @@ class ControlTracker:
         return Control(control.direct.clone(), control.g.clone(), control.mega_reward.clone(), relation)
 
     def begin_anew(self, stack: UInt8[Tensor, "N K px_h px_w"], which: Bool[Tensor, "N"]) -> None:
-        """These environments show the first frame of an episode, and no step led to it: for callers without one."""
+        """Start an episode in these environments, whose stacks show its first frame, if no step led to it."""
         self.last.copy_(torch.where(which[:, None, None, None], stack, self.last))
         self.g.masked_fill_(which[:, None], 0)
         self.memory.masked_fill_(which[:, None], 0)
 
     def prepare(self, group: int = 0) -> None:
-        """What `advance` needs and no CUDA graph can do: noise, and weights as they are now."""
+        """What `advance` needs and no CUDA graph can do: noise, and the current weights."""
         n, n_envs = len(self._actions), len(self.g)
         if group == 0:  # noise for all, so that it does not depend on the groups
             self._anchors = self.models.anchor(n_envs, self.noise)
@@ -131,7 +131,7 @@ class ControlTracker:
         first: Bool[Tensor, "n"],
         rows: Int[Tensor, "n"],
     ) -> Control:
-        """The same step, given what the models attend to in it: all that is rules."""
+        """The same step, given the models' attention: everything that is not learnt."""
         (direct, relation), latent, grid = attention, self.latent, self.models.grid
         last, g_prev = self.last[rows], self.g[rows]
         stack = stack[:, -last.shape[1] :]

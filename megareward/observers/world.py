@@ -1,4 +1,4 @@
-"""The world observer: V's code of each frame and the state of M that led to it, for a policy to see (Ha and Schmidhuber
+"""The world observer: V's code of each frame and M's state before it, for a policy to see (Ha and Schmidhuber
 2018)."""
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the page is made of: paragraphs, tables and figures, each as HTML and as Markdown."""
+"""Blocks of the page: paragraphs, tables and figures, each as HTML and as Markdown."""
 
 import base64
 import html
@@ -20,18 +20,18 @@ ALONE = (
     ".grid{stroke:#dedcd4}.level{stroke:#646a76;stroke-dasharray:2 4}.line{fill:none;stroke-width:2.2}"
     ".band{opacity:.17}.whisker{stroke:#1b1d22;stroke-width:1.5}.name{font-weight:650}</style>"
 )
-"""The look of a drawing outside of the page."""
+"""Style of a drawing outside of the page."""
 
 
 class Block(Protocol):
     def html(self) -> str: ...
 
     def markdown(self, figures: str) -> str:
-        """`figures`: the folder of the pictures, as links name it."""
+        """The block as Markdown. `figures`: folder of the pictures, for links."""
         ...
 
     def files(self) -> dict[str, bytes]:
-        """What Markdown links to, by name."""
+        """Files that the Markdown links to, by name."""
         ...
 
 
@@ -60,7 +60,7 @@ class Heading(Text):
 
 @dataclass(frozen=True)
 class Number:
-    """A cell of a table: a number of ours with all that one has to know about it, and the paper's beside it."""
+    """A cell of a table: our number with its interval, seeds, frames and marks, and the paper's number."""
 
     value: str = MISSING
     spread: str = ""
@@ -70,7 +70,7 @@ class Number:
     marks: str = ""
     """Letters from `MARKS`."""
     beside: str = ""
-    """What the paper has."""
+    """The paper's number."""
     records: tuple[Path, ...] = ()
 
     def html(self) -> str:
@@ -127,7 +127,7 @@ class Figure:
         return f"![{self.caption}]({figures}/{self.name}.svg)\n\n*{self.caption}*"
 
     def files(self) -> dict[str, bytes]:
-        """On its own the drawing brings its look along, for light pages."""
+        """The drawing as a file of its own, with its style for light pages."""
         alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
         end = alone.index(">") + 1
         return {f"{self.name}.svg": (alone[:end] + ALONE + alone[end:] + "\n").encode()}

@@ -25,7 +25,7 @@ TITLES = {
     "extrinsic": "Ex-PPO",
     "count": "Count",
 }
-"""What the paper calls them."""
+"""The paper's names of the methods."""
 
 
 def titled(row: str) -> str:
@@ -48,8 +48,8 @@ def play(view: View) -> list[Block]:
 
 
 def aggregated(view: View) -> list[Block]:
-    """As Agarwal et al. (2021) ask: interquartile means, performance profiles and probabilities of improvement, of runs
-    as they were planned, on the scale from random play (0) to Ex-PPO (1)."""
+    """As Agarwal et al. (2021) recommend: interquartile means, performance profiles and probabilities of improvement,
+    of runs as they were planned, on the scale from random play (0) to Ex-PPO (1)."""
     found = normalised(view)
     if "mega" not in found or len(found) < 2:
         return [Text("Too few runs of this budget are recorded for aggregates over the games.")]
@@ -92,7 +92,7 @@ def has_seeds(own: aggregates.Scores) -> bool:
 
 
 def normalised(view: View) -> dict[str, dict[str, list[float]]]:
-    """By method and game, of methods that have planned runs on every game that any two of them share with Ex-PPO."""
+    """By method and game, for methods with planned runs on every game that any two of them share with Ex-PPO."""
     cells: dict[str, dict[str, list[float]]] = {}
     for row in view.rows:
         cells[row] = {}
@@ -170,7 +170,7 @@ NO_FIGURE = "Missing: no run is recorded for the figure."
 def relative_figure(
     view: View, series: list[str], groups: list[tuple[str, list[Bar | str | None]]], caption: str
 ) -> list[Block]:
-    """What the paper has on none of the games is left out; what we lack is shown to be missing."""
+    """Methods that the paper has on none of the games are left out; results that we lack are shown as missing."""
     if not any(bar for _, bars in groups for bar in bars):
         return [Text(NO_FIGURE)]
     shown = [i for i, name in enumerate(series) if "paper" not in name or any(bars[i] for _, bars in groups)]
@@ -224,7 +224,7 @@ def audited(own: Ours, score: str) -> list[float]:
 
 
 def speeds(own: Ours) -> list[float]:
-    """Frames a second."""
+    """Training speed of each seed, in frames per second."""
     return [one.record.frames / one.record.seconds for one in own.found if one.record.seconds]
 
 

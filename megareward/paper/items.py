@@ -1,4 +1,4 @@
-"""Every table and figure of the paper as a row: its runs by scale, and who draws it."""
+"""Every table and figure of the paper as a row: its runs by scale, and the builder that draws it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ SCALES = MappingProxyType(
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is spent on every item."""
+    """How much is trained and evaluated for every item."""
 
     name: str
     scales: tuple[str, ...]
@@ -58,12 +58,12 @@ class Item:
     name: str
     title: str
     place: str
-    """Where the paper has it."""
+    """Place in the paper."""
     experiments: Mapping[str, Experiment]
     """By scale."""
     build: Builder
     instead: tuple[Experiment, ...] = ()
-    """Shown, marked, where planned runs are missing."""
+    """Experiments whose runs are shown, with a mark, if planned runs are missing."""
     is_audited: bool = False
     has_picture: bool = False
 
@@ -71,7 +71,7 @@ class Item:
         return [self.experiments[scale] for scale in budget.scales]
 
     def views(self, budget: Budget, recorded: Recorded) -> Iterator[tuple[str, View]]:
-        """What its builder draws, scale by scale."""
+        """The views that its builder draws, by scale."""
         for scale in budget.scales:
             others = [self.experiments[one] for one in ("80M", "10M") if one != scale]
             planned = self.experiments[scale]

@@ -1,4 +1,4 @@
-"""The runs that items need, in the order in which they tell most soonest."""
+"""The runs that items need, ordered so that early results are the most useful."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from megareward.training.config import bearing, to_dict
 
 
 def planned_runs(item: Item, budget: Budget, device: Device = "cpu") -> Iterator[tuple[str, Experiment, Cell]]:
-    """What the item needs; the first entry is equal for runs that are the same."""
+    """The runs that an item needs, each with a key that is equal for runs that are the same."""
     for experiment in item.planned(budget):
         for column in experiment.columns:
             for row in experiment.rows:
@@ -29,8 +29,8 @@ def jobs_of(items: Iterable[Item], budget: Budget, runs: Path, results: Path, de
     """The runs that these items need, each once. Seed 0 of every cell comes before seed 1 of any, and among these short
     runs before long ones.
 
-    A run that several items need belongs to the first of all items and gets all that any of them asks of it, whichever
-    were chosen, so that processes with other choices agree on its place.
+    A run that several items need belongs to the first of all items and gets everything that any of them asks for,
+    whichever items were chosen, so that processes with different choices agree on its place.
     """
     jobs: dict[str, Job] = {}
     chosen, wanted = set(), {item.name for item in items}
@@ -49,19 +49,19 @@ def jobs_of(items: Iterable[Item], budget: Budget, runs: Path, results: Path, de
 
 
 class Queue:
-    """The jobs that are neither recorded nor somebody else's, each claimed as it is taken."""
+    """The jobs that are neither recorded nor claimed by another process; each is claimed when it is taken."""
 
     def __init__(self, jobs: list[Job], recorded: Recorded, claims: Path, **claiming: Any) -> None:
         self.jobs = [job for job in jobs if not is_recorded(job, recorded)]
         self._folder, self._claiming = claims, claiming
         self.claims: dict[str, Claim] = {}
-        """Those held now, by the job's name."""
+        """Claims held now, by the job's name."""
 
     def __iter__(self) -> Iterator[Job]:
         for job in self.jobs:
             if job.is_done() or not (mine := claim(self._folder, claim_name(job), **self._claiming)):
                 continue
-            if job.is_done():  # it was, in the moment before the claim
+            if job.is_done():  # another process recorded it just before the claim
                 mine.release()
                 continue
             self.claims[job.name] = mine

@@ -1,4 +1,4 @@
-"""What is recorded of a run, wherever it lies: found by its settings, so that a run made for one table serves all."""
+"""Finds records of a run by its settings, in any folder, so that a run made for one table serves all."""
 
 import functools
 import json
@@ -37,39 +37,39 @@ class Recorded:
                 self._records[record.game, record.config["method"], record.seed].append(Found(path, record))
 
     def find(self, cell: Cell, any_length: bool = False) -> Iterator[Found]:
-        """The records of this very run; `any_length`: of other frames too, the longest first."""
+        """The records of this run; `any_length`: also with another number of frames, the longest first."""
         config = cell.config
         if not (candidates := self._records.get((config.game, config.method, config.seed))):
             return
         wanted, usual = settings_of(to_dict(config)), usual_settings(config.method, config.game)
         for one in sorted(candidates, key=lambda one: -one.record.frames):
-            # A setting that is younger than the record had no other value than the usual one.
+            # A setting that is newer than the record had its usual value.
             is_same = {**usual, **one.settings}.items() >= wanted.items() and one.settings.keys() <= wanted.keys()
             if is_same and (any_length or one.record.config["frames"] == config.frames):
                 yield one
 
 
 def settings_of(config: dict[str, Any]) -> dict[str, Any]:
-    """What bears on learning, but for the length of training and the seed: by dotted name, each as JSON."""
+    """Settings that affect learning, without the length of training and the seed: by dotted name, each as JSON."""
     bears = {name: value for name, value in bearing(config).items() if name not in ("frames", "seed")}
     return {name: json.dumps(value) for name, value in flat(bears).items()}
 
 
 @functools.cache
 def usual_settings(method: str, game: str) -> dict[str, Any]:
-    """Of `megareward train METHOD --game GAME`."""
+    """The settings of `megareward train METHOD --game GAME`."""
     return settings_of(to_dict(with_preset(TrainConfig(method, game), "auto")))
 
 
 @dataclass(frozen=True)
 class Ours:
-    """What is recorded for one cell of a table: one record per seed."""
+    """The records for one cell of a table, one per seed."""
 
     found: tuple[Found, ...]
     is_other_budget: bool = False
-    """Of more frames or fewer than planned."""
+    """Whether frames are more or fewer than planned."""
     is_other_settings: bool = False
-    """In something besides the frames."""
+    """Whether settings other than the frames differ from the plan."""
 
     @cached_property
     def scores(self) -> list[float]:
@@ -89,8 +89,8 @@ class Ours:
 
 
 def ours(recorded: Recorded, planned: Experiment, instead: Iterable[Experiment], row: str, column: str) -> Ours | None:
-    """The planned runs of one cell of a table as far as they are recorded; where none is, those of the experiments
-    `instead`, then those of another length. Records from elsewhere are marked by what differs."""
+    """The recorded ones among the planned runs of a cell; if there are none, those of the experiments `instead`, then
+    those of another length. Records from elsewhere are marked by what differs."""
     sources = [one for one in (planned, *instead) if row in one.rows and column in one.columns]
     wanted = planned.cells_of(row, column)[0].config
     has_own_length = row not in planned.frames_of and wanted.frames != planned.frames  # such as: twice as long

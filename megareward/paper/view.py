@@ -1,4 +1,4 @@
-"""What a builder sees of the records: the cells of one table, each with its seeds, interval, frames and marks."""
+"""The records as a builder gets them: the cells of one table, each with its seeds, interval, frames and marks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class View:
     """One experiment of an item."""
 
     name: str
-    """Of its figures: the item's and the scale's."""
+    """Name of its figures, from those of the item and the scale."""
     experiment: Experiment
     instead: tuple[Experiment, ...]
     recorded: Recorded
@@ -41,14 +41,14 @@ class View:
         return self.experiment.cells_of(self.rows[0], column)[0].config.game
 
     def random(self, column: str) -> float | None:
-        """Of random play: as published, or as we measured it where nobody else did."""
+        """Score of random play: as published, or else as we measured it."""
         if (score := published_score("random", self.game(column))) is not None:
             return score
         found = self.ours("random", column)
         return found.mean if found else None
 
     def number(self, row: str, column: str, beside: str = "") -> Number:
-        """The score of one cell; `beside`: whose published score is shown with it."""
+        """The score of one cell; `beside`: the published column that is shown with it."""
         score = published_score(beside, self.game(column)) if beside in published() else None
         return self.shown(
             self.ours(row, column), column, lambda own: own.scores, "" if score is None else f"paper {score:g}"
@@ -62,7 +62,7 @@ class View:
         beside: str = "",
         digits: str = ".4g",
     ) -> Number:
-        """A mean over the seeds with its interval. One seed says nothing about spread, so it gets none."""
+        """A mean over the seeds with its interval; a single seed has none."""
         numbers = values(own) if own else []
         if not own or not numbers:
             return Number(beside=beside, marks=self.tuned(column))
@@ -89,8 +89,8 @@ class View:
     def bar(
         self, own: Ours | None, column: str, equation: Callable[[float], float | None], *others: Ours | None
     ) -> Bar | str | None:
-        """The mean and interval of a relative score; `others`: the runs that it is relative to. Words where these are
-        no better than random play, None where nothing is recorded."""
+        """The mean and interval of a relative score; `others`: the runs that it is relative to. Words if these are
+        no better than random play, None if nothing is recorded."""
         scores = [score for score in map(equation, own.scores) if score is not None] if own else []
         if not own or not scores:
             return "no scale: no better than random play" if own else None

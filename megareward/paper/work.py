@@ -1,4 +1,4 @@
-"""Make what is missing: the queue of jobs, given to an engine."""
+"""Make the missing runs: give the queue of jobs to an engine."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ def claims_folder(runs: Path) -> Path:
 
 
 def make(queue: Queue, planned: int, engine: Engine, say: Say = print) -> list[Job]:
-    """Every job of the queue that nobody else has. Returns those that failed; Ctrl-C leaves everything resumable."""
+    """Do every job of the queue. Returns those that failed; after Ctrl-C everything can be resumed."""
     say(f"{planned - len(queue.jobs)} of {planned} runs are recorded; {len(queue.jobs)} to go.")
     held: list[Claim] = []
 
@@ -40,7 +40,7 @@ def make(queue: Queue, planned: int, engine: Engine, say: Say = print) -> list[J
 
 
 def make_one(jobs: list[Job], name: str, claims: Path) -> None:
-    """A job that `megareward paper next --claim` handed out, here and now."""
+    """Do the one job that `megareward paper next --claim` has claimed."""
     chosen = [job for job in jobs if job.name == name]
     if not chosen:
         raise UsageError(f"There is no run '{name}' in this budget; `megareward paper next` names one.")
@@ -51,6 +51,6 @@ def make_one(jobs: list[Job], name: str, claims: Path) -> None:
     with kept_alive(held_now):
         trouble = do_job(job)
         if not trouble.startswith(STOPPED):
-            held_now.clear()  # one that failed is tried again when its claim is old, not at once
+            held_now.clear()  # a failed job is tried again when its claim is stale, not at once
     if trouble:
         raise RunError(f"{job.name}: {trouble}")

@@ -19,11 +19,11 @@ from megareward.types import Float, Int, Tensor
 from megareward.world import World
 
 CARRIED_OVER = ("trunk", "action_head", "normaliser")
-"""Parts of a policy that another run can start from; value heads belong to rewards, and those are others."""
+"""Parts of a policy that another run can start from; value heads belong to rewards, which may differ."""
 
 
 class Agent(Protocol):
-    """Whoever acts, as the collector and the loop see it."""
+    """An agent, as the collector and the loop use it."""
 
     def decide(
         self, index: Int[Tensor, "n"], exponentials: Float[Tensor, "n A"], policy_on: Float[Tensor, ""]
@@ -47,11 +47,11 @@ class Agent(Protocol):
         ...
 
     def observe(self, recorded: Recorded) -> None:
-        """Take a rollout, when it has been learnt from, into the statistics of the frames."""
+        """Update the statistics of the frames with a rollout that has been learnt from."""
         ...
 
     def weights(self) -> dict[str, torch.nn.Parameter]:
-        """By name: what must stay finite."""
+        """The parameters, by name: all must stay finite."""
         ...
 
     def state_dict(self) -> State: ...
@@ -198,7 +198,7 @@ class PPOAgent:
         return {"loss/auxiliary": terms["auxiliary"]}
 
     def observe(self, recorded: Recorded) -> None:
-        """Until they are complete, the statistics scale the next rollout a little differently."""
+        """Until the statistics are complete, every rollout is scaled a little differently."""
         if self.normaliser is not None:
             self.normaliser.observe(recorded.frames[1:].flatten(0, 1))
 
@@ -215,7 +215,7 @@ class PPOAgent:
         return joined(**parts)
 
     def policy_state(self) -> State:
-        """All that it takes to act: weights, and the statistics of the frames."""
+        """All that is needed to act: weights, and the statistics of the frames."""
         scaling = {} if self.normaliser is None else joined(normaliser=self.normaliser.state_dict())
         return self.policy.state_dict() | scaling
 
@@ -227,7 +227,7 @@ class PPOAgent:
         self.ppo.forget_graph()
 
     def load_policy(self, state: Mapping[str, Tensor], parts: Sequence[str] | None = None) -> None:
-        """What `policy_state` returns; all, or these parts of it, the others staying as they are."""
+        """Load what `policy_state` returns: all, or only these parts, the others staying as they are."""
         wanted, mine = (
             {n: w for n, w in weights.items() if parts is None or n.split(".")[0] in parts}
             for weights in (state, self.policy_state())
@@ -248,7 +248,7 @@ class PPOAgent:
 
 
 class FrozenAgent(PPOAgent):
-    """Acts by the policy that it was handed and learns nothing."""
+    """Acts by the policy that was loaded and learns nothing."""
 
     def learn(self, samples: Samples | None, left: float) -> dict[str, Tensor]:
         return {}

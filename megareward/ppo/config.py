@@ -9,7 +9,7 @@ from megareward.errors import UsageError
 @dataclass(frozen=True)
 class PPOConfig:
     """Hyper-parameters of PPO. Defaults: the Atari settings of the PPO paper's reference code and of the authors', but
-    for a clip that stays; `--preset paper` has the published settings, `--preset released` the authors'."""
+    with a constant clip; `--preset paper` has the published settings, `--preset released` the authors'."""
 
     epochs: int = 4
     """Passes over each rollout (the PPO paper's table says 3; its code and the authors' say 4)."""

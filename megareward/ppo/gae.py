@@ -30,7 +30,7 @@ def gae(
     Episodic: termination has no future; a time limit (truncation) bootstraps from the true last frame.
     Not episodic: the future of an episode's last frame is the future of the next episode's first frame. The step
     between the two is no transition: it brings no reward, no discount and no advantage of its own.
-    Either way, a return ends at the frames of `cut`, and what follows is worth nothing to what came before.
+    Either way, a return ends at the frames of `cut`: what follows does not count for what came before.
     """
     T = rewards.shape[0]
     real = real_transitions(first)

@@ -80,7 +80,7 @@ class Policy(nn.Module):
         inputs: InputSizes = InputSizes(),  # noqa: B008 - immutable
         normaliser: Normaliser | None = None,
     ) -> None:
-        """`normaliser` scales the frames, which are divided by 255 without one; whoever made it keeps its state."""
+        """`normaliser` scales the frames, which are divided by 255 without one; its state is saved by its owner."""
         super().__init__()
         self.normaliser = normaliser
         layers = trunk_layers(frame_shape, config.stack + inputs.channels, nn.ReLU(), config.trunk)
@@ -150,8 +150,8 @@ def convolve_blocks(
     normaliser: Normaliser | None = None,
 ) -> Float[Tensor, "B features h w"]:
     """`conv` of the scaled stack and the extra channels, with every block of stride x stride pixels as one pixel of
-    many features: a convolution of stride 1, its features last, as a GPU's tensor cores like it. They dislike four
-    channels.
+    many features: a convolution of stride 1, its features last, which is fast on a GPU's tensor cores. With four
+    channels they are slow.
 
     Bytes stay whole numbers, which bfloat16 holds exactly; the kernel is divided by 255, or by the normaliser's std,
     instead. Its mean is subtracted before the convolution: the difference of two convolutions loses digits in bfloat16.

@@ -28,7 +28,7 @@ class AuxiliaryLoss(Protocol):
         """Before the gradient steps of a rollout: `left` is the share of training still to come."""
 
     def __call__(self, policy: Policy, seen: Observation, index: Int[Tensor, "M"]) -> Float[Tensor, ""]:
-        """On the samples `index` of the rollout, of which the policy sees `seen`."""
+        """The loss on the samples `index` of the rollout, of which the policy sees `seen`."""
         ...
 
 
@@ -91,7 +91,7 @@ def losses(
 
 
 def mixed_precision(device: torch.device, config: PPOConfig) -> torch.autocast:
-    """bfloat16 if asked for, where it pays. Its cache of cast weights is off: a recorded graph must cast them anew."""
+    """bfloat16 if asked for, where it is faster. Its cache of cast weights is off: a CUDA graph must cast them anew."""
     enabled = config.precision == "bfloat16" and multiplies_bfloat16(device)
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
@@ -171,7 +171,7 @@ class PPO:
         self.sums += torch.stack([terms[name].detach() for name in self.terms])
 
     def _take(self, samples: Samples) -> None:
-        """Into the fixed tensors, which are made at the first call."""
+        """Copy into the fixed tensors, which are made at the first call."""
         if self.samples is None:
             self.samples = Samples(**{name: tensor.clone() for name, tensor in vars(samples).items()})
         for field in fields(samples):

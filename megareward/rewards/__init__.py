@@ -58,20 +58,20 @@ class Method:
     has_auxiliary_loss: bool = False
     """Whether `module` also has `build_auxiliary(config, world, policy, rollout) -> AuxiliaryLoss`."""
     latent: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of `--control.latent` that make the method what it is, whatever the user or a preset says."""
+    """Settings of `--control.latent` that define the method; they override those of the user and of presets."""
     least_stack: int = 1
-    """Frames that the policy must see at once, as an observer or a loss compares them."""
+    """Frames that the policy must see at once, because an observer or a loss compares them."""
     trains_policy: bool = True
     """False: actions are uniformly random and no policy learns."""
     policy_learns: bool = True
-    """False: the policy stays what it was handed by the run that this one starts from."""
+    """False: the policy stays as it was in the run that this one starts from."""
     starts_from: str | None = None
     """The method whose run it must start from."""
     models_first: bool = False
-    """Whether it begins with random play, in which its models learn, although it is trained on the score; but not where
-    it starts from a run in which they have."""
+    """Whether a run begins with random play in which its models learn, although it is trained on the score. A run that
+    starts from another one skips this."""
     pretrains: str = "extrinsic"
-    """What is trained on the score from a run of this method, if nothing else is asked for."""
+    """The method that is trained on the score from a run of this one, by default."""
 
     def build(self, config: Any, world: "World") -> "list[RewardTerm]":
         builder: Callable[[Any, World], list[RewardTerm]] = importlib.import_module(self.module).build

@@ -1,7 +1,7 @@
-"""Survival only: -1 at every end of an episode and nothing else. The control that stands in every table.
+"""Survival only: -1 at every end of an episode and nothing else. The control in every table.
 
-A reward that goes on while the agent lives, whatever it is made of, teaches to stay alive, and in many games that alone
-scores. Where ends do not count (`--no-episodic`) there is nothing to survive, and this agent earns nothing.
+Any reward that continues while the agent lives teaches it to stay alive, and in many games that alone scores. Where
+ends do not count (`--no-episodic`) this reward is always 0.
 """
 
 from megareward.rewards.interface import RewardTerm, Stateless

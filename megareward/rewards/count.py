@@ -1,4 +1,4 @@
-"""Count-based novelty: a frame is worth the less, the more often its like has been seen.
+"""Count-based novelty: the more often similar frames have been seen, the smaller the reward of a frame.
 
 `phi-eb` (Martin et al. 2017) turns the frequencies of a frame's features into a pseudo-count; `simhash` (Tang et al.
 2017) counts a short hash of the frame. The numbers [count-1] ... are the deviations in docs/methods.md.
@@ -22,13 +22,13 @@ ROWS, COLUMNS, LEVELS = 8, 11, 8
 HASHED_SIDE = 42
 """Pixels of the side of the frame that SimHash reads; smaller frames are read as they are."""
 BUCKET_BITS = 22
-"""SimHash counts in 2^22 buckets: 16 MiB of memory, whatever happens; a checkpoint holds those that were seen."""
+"""SimHash counts in 2^22 buckets: always 16 MiB of memory; a checkpoint holds those that were seen."""
 MULTIPLIER = -7046029254386353131
 """2^64 / golden ratio, as a signed number: multiplying by it spreads codes over the high bits (Knuth)."""
 
 
 class Counting:
-    """Frames become codes (indices into `counts`); all environments share the counts. Subclasses say which and how."""
+    """Frames become codes (indices into `counts`), which subclasses define; all environments share the counts."""
 
     def __init__(self, config: CountConfig, world: World, size: int) -> None:
         self.config, self.device = config, world.device
@@ -42,13 +42,13 @@ class Counting:
         raise NotImplementedError
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """A transition is as new as the frame it leads to, by the counts before this rollout [count-1]."""
+        """The bonus of the frame that each transition leads to, by the counts before this rollout [count-1]."""
         bonus = in_parts(lambda frames: self.bonus(self.codes(frames)), recorded.frames[1:].flatten(0, 1))
         return self.config.beta * bonus.view(recorded.actions.shape)
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         codes = in_parts(self.codes, recorded.frames[1:].flatten(0, 1))  # (TN, K)
-        one = recorded.real.flatten()[:, None].expand_as(codes).to(self.counts.dtype)  # resets count nothing
+        one = recorded.real.flatten()[:, None].expand_as(codes).to(self.counts.dtype)  # resets are not counted
         self.counts.index_add_(0, codes.flatten(), one.flatten())
         self.seen = self.seen + recorded.real.sum()
         return self.metrics()
@@ -65,7 +65,7 @@ class Counting:
 
 
 class PhiEB(Counting):
-    """Features are counted one by one; their product says how probable the frame is, and so how often it was seen."""
+    """Features are counted one by one; their probabilities multiply to that of the frame, hence its pseudo-count."""
 
     def __init__(self, config: CountConfig, world: World) -> None:
         super().__init__(config, world, ROWS * COLUMNS * LEVELS)
@@ -94,7 +94,7 @@ class PhiEB(Counting):
         t, on = self.seen.double(), self.counts.view(-1, LEVELS).double()  # (88, 8): how often each feature was on
 
         def over_features(term: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:
-            table = term(on) + term(t - on) @ self.others  # (88, 8) a patch's sum, by which feature is on: one is
+            table = term(on) + term(t - on) @ self.others  # (88, 8) a patch's sum, by which one of its features is on
             return table.flatten()[codes].sum(-1)
 
         d = over_features(lambda n: torch.log1p((t - n + 0.5) / ((n + 0.5) * (t + 2))))
@@ -128,11 +128,11 @@ class SimHash(Counting):
         return ((spread >> (64 - BUCKET_BITS)) & (2**BUCKET_BITS - 1))[:, None]
 
     def bonus(self, codes: Int[Tensor, "B 1"]) -> Float[Tensor, "B"]:
-        """This visit counts: a new frame is the first of its kind."""
+        """1 / sqrt(visits), this one included: 1 for a new code."""
         return (self.counts[codes[:, 0]] + 1).float().rsqrt()
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
-        """Before the mean of each pixel is known, hashes would mean something else every time: nothing is counted."""
+        """Nothing is counted before the mean of each pixel is fixed: until then, hashes would change with it."""
         if self.normaliser.n_seen < self.config.normalise_frames:
             self.normaliser.observe(recorded.frames[1:][recorded.real])
             return self.metrics()

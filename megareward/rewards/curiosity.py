@@ -1,4 +1,4 @@
-"""Curiosity (Burda et al. 2018a): the reward is how badly the agent foresees what its action leads to.
+"""Curiosity (Burda et al. 2018a): the reward is the error of predicting what the action leads to.
 
 A frame becomes features; a model of the dynamics predicts the features of the next frame from those of this one and the
 action; its squared error is the reward. The numbers [cur-1] ... are the deviations in docs/methods.md.
@@ -94,7 +94,7 @@ class Curiosity:
     def errors(
         self, now: Float[Tensor, "B F"], then: Float[Tensor, "B F"], actions: Int[Tensor, "B"]
     ) -> dict[str, Float[Tensor, "B"]]:
-        """What is minimised. Features learn by the inverse task alone: the dynamics would like them all alike."""
+        """What is minimised. Features learn from the inverse task only: the dynamics loss would make them all equal."""
         foreseen = self.dynamics(now.detach(), actions)
         errors = {"dynamics_loss": (foreseen - then.detach()).square().mean(-1)}
         if self.learns_features:

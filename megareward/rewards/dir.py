@@ -5,7 +5,7 @@ attention map and sums to 1 at every frame, so that sum is 1 - 1 = 0 whatever th
 no information, and a nonlinearity per cell is needed [dir-1]:
 
   positive   sum over the cells of relu(direct_{t+1} - direct_t): how much of the attention has moved, from 0 to 1
-  count      1 / sqrt(visits of the most attended cell), as in Choi et al. 2019: places seldom controlled pay more
+  count      1 / sqrt(visits of the most attended cell), as in Choi et al. 2019: seldom controlled places give more
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class Moved(Stateless):
     """The form `positive`."""
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """At its first frame an episode has no direct control yet, all cells are 0, and from there the whole map would
-        count as gain: a point for every death. So the transition out of a first frame pays nothing."""
+        """0 for the transition out of an episode's first frame: there all cells of `direct` are 0, so all of the next
+        map would count as gain: a point for every death."""
         direct = recorded.fields["direct"]  # (T+1, N, HW)
         gain = (direct[1:] - direct[:-1]).clamp(min=0).sum(-1)  # (T, N)
         return gain.masked_fill(recorded.first[:-1], 0)
@@ -42,12 +42,12 @@ class Visited:
         return recorded.fields["direct"][1:].argmax(-1)
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """This visit counts, so a new place pays 1."""
+        """1 / sqrt(visits), this one included: 1 for a new place."""
         return (self.visits[self.places(recorded)] + 1).float().rsqrt()
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         places, real = self.places(recorded).flatten(), recorded.real.flatten()
-        self.visits.index_add_(0, places, real.to(self.visits.dtype))  # a reset visits nothing
+        self.visits.index_add_(0, places, real.to(self.visits.dtype))  # resets are not counted
         return {"cells": (self.visits > 0).sum(), "busiest": self.visits.max() / self.visits.sum().clamp(min=1)}
 
     def state_dict(self) -> dict[str, Tensor]:

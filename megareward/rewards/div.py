@@ -1,8 +1,8 @@
-"""Diverse skills (DEHRL, Song et al. 2019): a skill is worth having if it does what no other skill would have done.
+"""Diverse skills (DEHRL, Song et al. 2019): a skill is rewarded for doing what no other skill would have done.
 
 Codes are held for blocks of steps (`hierarchy.levels`). A predictor learns how each code changes the frame over a
-block. When a block is over, its code earns the distance between what has changed and the nearest of what the other
-codes were predicted to change, less what it was expected to earn. The numbers [V1] ... are the deviations in
+block. The reward at the end of a block is the distance between the change that happened and the nearest of the
+changes predicted for the other codes, minus the expected distance. The numbers [V1] ... are the deviations in
 docs/methods.md.
 """
 
@@ -28,7 +28,7 @@ from megareward.world import World
 
 
 class LevelFields(NamedTuple):
-    """The names of what is recorded of one level's codes."""
+    """The names of the recorded fields of one level's codes."""
 
     skill: str
     drawn: str
@@ -56,10 +56,10 @@ class Blocks(NamedTuple):
 
 
 def blocks_of(recorded: Recorded, level: int, span: int) -> Blocks:
-    """Whole blocks of `span` steps; those that an end of the game cut short, or ended with, are left out.
+    """Whole blocks of `span` steps; those that an end of the game cut short or coincided with are left out.
 
-    Their number is not known to the host, but there are at most T / span of them in an environment, rounded up: so many
-    places are filled, and nobody waits for the device.
+    The host does not know their number, but an environment has at most T / span of them, rounded up: with that many
+    rows, the host need not wait for the device.
     """
     names, (T, N) = level_fields(level), recorded.actions.shape
     ended = recorded.fields[names.drawn][1:] & recorded.real & ~(recorded.terminated | recorded.truncated)[1:]
@@ -71,9 +71,9 @@ def blocks_of(recorded: Recorded, level: int, span: int) -> Blocks:
 
 
 class Predictor(nn.Module):
-    """A frame and a code -> the change of the frame over a block, in [-1, 1], and what the code will earn.
+    """A frame and a code -> the change of the frame over a block, in [-1, 1], and the expected distance (`bounty`).
 
-    The frame's features times those of the code, then the trunk's convolutions backwards.
+    The frame's features times those of the code, then the trunk's convolutions, transposed.
     """
 
     def __init__(self, frame_shape: tuple[int, int], n_skills: int) -> None:
@@ -111,7 +111,7 @@ class Predictor(nn.Module):
 
 
 def mass_centre(change: Float[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 2"]:
-    """Of the change as a picture, from black where it got darkest to white where it got brightest; in pixels."""
+    """Centre of mass, in pixels, of the change as a picture: black where it got darkest, white where brightest."""
     mass = (change + 1) / 2
     rows, columns = (torch.arange(size, dtype=mass.dtype, device=mass.device) for size in mass.shape[1:])
     moments = torch.stack([mass.sum(2) @ rows, mass.sum(1) @ columns], -1)  # (B, 2)
@@ -125,7 +125,7 @@ def distance(one: Float[Tensor, "B px_h px_w"], other: Float[Tensor, "B px_h px_
 
 
 class Diversity:
-    """What the codes of one level earn, and the predictor that tells what the others would have done."""
+    """The reward of one level's codes, and the predictor of what the other codes would have done."""
 
     def __init__(self, config: DivConfig, world: World, level: int = 0) -> None:
         self.config, self.device, self.level = config, world.device, level
@@ -135,11 +135,11 @@ class Diversity:
             self.predictor = Predictor(world.frame_shape, config.n_skills)
         self.learner = Learner(self.predictor, config.learning_rate, world, self.losses)
         self.moments = Moments.empty((), world.device)
-        """Of the distances: the predictor expects them in units of their own spread [V5]."""
+        """Of the distances: the predictor learns them in units of their std [V5]."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed + level)
 
     def distances(self, blocks: Blocks) -> tuple[Float[Tensor, "E N"], Float[Tensor, "E N"]]:
-        """How far each block's change is from the nearest of those predicted of other codes; and what was expected."""
+        """Distance of each block's change from the nearest one predicted for other codes; and the expected distance."""
         K, shape = self.config.n_skills, blocks.skill.shape
         start, end, own = blocks.start.flatten(0, 1), blocks.end.flatten(0, 1), blocks.skill.flatten()
         changed, features = change_of(start, end), self.predictor.look(start)
@@ -167,7 +167,7 @@ class Diversity:
         return rewards.scatter_add_(0, blocks.time, paid)
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
-        """Learn what the codes of the rollout's whole blocks did, and what they earned."""
+        """Train the predictor on the changes and distances of the rollout's whole blocks."""
         blocks = blocks_of(recorded, self.level, self.span)
         with torch.no_grad():
             nearest, _ = self.distances(blocks)
@@ -205,11 +205,11 @@ class Diversity:
 
 
 def change_of(start: UInt8[Tensor, "B px_h px_w"], end: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B px_h px_w"]:
-    """In [-1, 1]."""
+    """The change of each pixel, in [-1, 1]."""
     return (end.float() - start.float()) / 255.0
 
 
 def build(config: DivConfig, world: World) -> list[RewardTerm]:
-    """Level 0, which plays. The levels above it belong to the observer that picks the codes."""
+    """The reward of level 0, the agent. The observer that picks the codes rewards the levels above it."""
     stream = dataclasses.replace(config.stream("div", world.episodic), cut_at=level_fields(0).drawn)
     return [RewardTerm(stream, Diversity(config, world))]

@@ -3,8 +3,8 @@
 E(s) = max over sources w of I(a_1..a_K; s' | s): how well K actions, chosen beforehand by w(a | s), can be read off the
 state s' that they lead to. A decoder q(a | s, s') bounds it from below: I >= mean of ln q(a | s, s') - ln w(a | s). The
 best source for a decoder is w(a | s) = exp(ln q(a | s, s')) / Z(s), averaged over s' in the exponent, and the bound is
-then ln Z(s). Nobody can sum over all sequences, so a model h(a | s) of that source and psi(s) = ln Z(s) are fitted to
-ln q = ln h + psi wherever the agent has been. The numbers [E1] ... are the deviations in docs/methods.md.
+then ln Z(s). There are too many sequences to sum over, so a model h(a | s) of that source and psi(s) = ln Z(s) are
+fitted to ln q = ln h + psi wherever the agent has been. The numbers [E1] ... are the deviations in docs/methods.md.
 """
 
 import math
@@ -35,7 +35,7 @@ class Sequences(nn.Module):
         super().__init__()
         self.n_actions = n_actions
         self.start = orthogonal(nn.Linear(n_context, units), 1.0)
-        self.before = nn.Embedding(n_actions + 1, units)  # nothing came before the first action: a number of its own
+        self.before = nn.Embedding(n_actions + 1, units)  # one more for the first action, which has none before it
         self.memory = nn.GRU(units, units, batch_first=True)
         self.logits = orthogonal(nn.Linear(units, n_actions), 0.01)
 
@@ -50,7 +50,7 @@ class Empowerment:
     def __init__(self, config: EmpConfig, world: World, ends_count: bool) -> None:
         self.config, self.device, self.ends_count = config, world.device, ends_count
         self.most = config.steps * math.log(world.n_actions)
-        """Nats: every sequence leads somewhere else."""
+        """The maximum, in nats: every sequence leads to a different state."""
         F, A = code_size(world.frame_shape), world.n_actions
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(world.seed)
@@ -72,14 +72,14 @@ class Empowerment:
         return self.psi(self.look(frames))[:, 0].clamp(0, self.most)
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """A transition is worth what the agent can bring about from where it leads; from an end, nothing."""
+        """The empowerment of the frame that each transition leads to; 0 at an end."""
         worth = in_parts(self.empowerment, recorded.frames[1:].flatten(0, 1)).view(recorded.actions.shape)
         return worth.masked_fill(recorded.terminated[1:] & self.ends_count, 0)
 
     def errors(
         self, now: Float[Tensor, "B F"], then: Float[Tensor, "B F"], actions: Int[Tensor, "B K"]
     ) -> dict[str, Float[Tensor, "B"]]:
-        """What is minimised: -ln q of what was done, and the squared error of ln q = ln h + psi, q held still."""
+        """What is minimised: -ln q of the actions taken, and the squared error of ln q = ln h + psi with q detached."""
         log_q = self.decoder(torch.cat([now, then], -1), actions)
         fit = self.source(now, actions) + self.psi(now)[:, 0]
         return {"decoder_loss": -log_q, "source_loss": (log_q.detach() - fit).square()}

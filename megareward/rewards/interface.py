@@ -17,7 +17,7 @@ from megareward.types import Float, Tensor
 
 
 class Reward(Protocol):
-    """Computing has no side effects; learning is apart; everything learnt is in the state."""
+    """`compute` has no side effects; only `update` learns; the state holds everything learnt."""
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]: ...
 
@@ -70,7 +70,7 @@ class ScaledRewards:
         return [reward.compute(recorded).masked_fill(~recorded.real, 0.0) for _, reward in self.terms]
 
     def scale(self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded) -> list[Float[Tensor, "T N"]]:
-        """Take a rollout into the scales, then divide it by them, where the stream asks for it."""
+        """Update the scales with a rollout, then divide it by them, for streams with `normalise`."""
         return [
             scale.scale(rewards, recorded.real) if stream.normalise else rewards
             for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True)
@@ -79,7 +79,7 @@ class ScaledRewards:
     def scale_without_learning(
         self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded
     ) -> list[Float[Tensor, "T N"]]:
-        """What `scale` would return, without taking the rollout into the scales."""
+        """What `scale` would return, without updating the scales."""
         twin = copy.copy(self)
         twin.scales = [copy.copy(scale) for scale in self.scales]  # which never write in place
         return twin.scale(raw, recorded)
@@ -87,8 +87,8 @@ class ScaledRewards:
     def scale_at_once(
         self, raw: Sequence[Float[Tensor, "T N"]], recorded: Recorded, settle_steps: int
     ) -> list[Float[Tensor, "T N"]]:
-        """`scale` for rewards that are paid step by step. A scale pays 0 before it has seen `settle_steps` transitions
-        of every environment, counted from the first reward that is not 0: the spread of few numbers may be anything."""
+        """`scale` for rewards that are used step by step. They are 0 until a scale has seen `settle_steps` transitions
+        of every environment, counted from the first reward that is not 0: the std of a few numbers is unreliable."""
         paid = []
         for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True):
             if not stream.normalise or (scale.count == 0 and not rewards.any()):
@@ -99,7 +99,7 @@ class ScaledRewards:
         return paid
 
     def scale_as_is(self, raw: Sequence[Float[Tensor, "T N"]]) -> list[Float[Tensor, "T N"]]:
-        """Divided by the scales as they are: for a rollout that they have seen step by step."""
+        """Rewards divided by the scales as they are: for a rollout that these have seen step by step."""
         return [
             rewards / scale.std.to(rewards.dtype) if stream.normalise else rewards
             for (stream, _), scale, rewards in zip(self.terms, self.scales, raw, strict=True)

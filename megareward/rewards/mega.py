@@ -1,6 +1,6 @@
 """Mega-reward: the growth of accumulated control (Eq. 11), as it was recorded while the agent played.
 
-The released code's own command pays a count bonus on g instead (`mega_count`).
+The reward of the released code's own command is a count bonus on g instead (`mega_count`).
 """
 
 import torch
@@ -14,12 +14,12 @@ from megareward.world import World
 
 
 def held(fields: Fields) -> Float[Tensor, "*steps"]:
-    """All that is under control, counted as its growth is: over things where they carry it, else over cells."""
+    """Total control, as Eq. 11 sums it: g over things where they carry control, else over cells."""
     return fields["held"] if "held" in fields else fields["g"].sum(-1)
 
 
 class Mega(Stateless):
-    """Reads what was recorded: the models that made it have learnt on since, but the agent acted on these maps."""
+    """Uses recorded maps: the models have been updated since, but the agent acted on these."""
 
     def __init__(self, end_takes_all: bool) -> None:
         self.end_takes_all = end_takes_all

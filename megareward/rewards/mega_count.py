@@ -1,8 +1,9 @@
-"""Mega-reward's computation replaced by a count bonus on g: the paper's second ablation, and what the released code's
-own command pays (`mega` with --reward.bonus count).
+"""Mega-reward's computation replaced by a count bonus on g: the paper's second ablation, and the reward of the
+released code's own command (`mega` with --reward.bonus count).
 
-As in the released code: g is scaled to [0, 1] over its cells, each cell gets one of four levels, and a pattern of
-levels pays 1 / sqrt(how often it was seen). Patterns are counted in a fixed number of buckets; two may share one.
+As in the released code: g is scaled to [0, 1] over its cells, each cell gets one of four levels, and the bonus of a
+pattern of levels is 1 / sqrt(how often it was seen). Patterns are counted in a fixed number of buckets; two may share
+one.
 """
 
 from collections.abc import Mapping
@@ -36,12 +37,12 @@ class CountedMaps:
         return (code >> 33) % BUCKETS
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """This visit counts, so a new pattern pays 1."""
+        """1 / sqrt(visits), this one included: 1 for a new pattern."""
         return (self.visits[self.buckets(recorded.fields["g"][1:])] + 1).float().rsqrt()
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
         buckets, real = self.buckets(recorded.fields["g"][1:]).flatten(), recorded.real.flatten()
-        self.visits.index_add_(0, buckets, real.to(self.visits.dtype))  # a reset visits nothing
+        self.visits.index_add_(0, buckets, real.to(self.visits.dtype))  # resets are not counted
         return {"patterns": (self.visits > 0).sum()}
 
     def state_dict(self) -> State:

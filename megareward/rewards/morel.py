@@ -1,7 +1,7 @@
 """MOREL (Goel et al. 2018): the score, learnt by a policy whose trunk also explains what moves.
 
 While actions are random, the policy's trunk is the encoder of a motion segmentation and learns nothing but that; so PPO
-starts with a trunk that knows objects. From then on the segmentation's loss stands beside PPO's. The numbers
+starts with a trunk that represents objects. From then on the segmentation's loss stands beside PPO's. The numbers
 [morel-1] ... are the deviations in docs/objects.md.
 """
 
@@ -22,15 +22,15 @@ class MotionLoss:
     """An auxiliary loss of PPO (`ppo.update.AuxiliaryLoss`): masks and translations from the policy's trunk."""
 
     def __init__(self, config: MorelConfig, world: World, units: int) -> None:
-        """`units` of the policy's trunk."""
+        """`units`: features that the policy's trunk returns."""
         self.config, motion = config, config.motion
         heads = MotionHeads(world.frame_shape, units, motion.n_masks, motion.channels, motion.detail)
         self.module = heads.to(world.device)
-        # At fixed places: a captured gradient step reads them.
+        # Only updated in place: a captured gradient step reads them.
         self.regularisation, self.weight = torch.zeros(2, device=world.device).unbind()
 
     def begin(self, left: float) -> None:
-        """The curriculum: the regulariser comes, the whole goes."""
+        """The curriculum: the regulariser's weight grows, that of the whole loss falls."""
         self.regularisation.fill_(self.config.motion.weight(1 - left))
         self.weight.fill_(self.config.auxiliary * left)
 

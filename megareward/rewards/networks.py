@@ -20,7 +20,7 @@ PART = 1024
 
 
 def code_size(frame_shape: tuple[int, int]) -> int:
-    """How many numbers describe a frame: 512 as in the sources, 128 below 64 pixels."""
+    """Size of a frame's code: 512 as in the sources, 128 below 64 pixels."""
     return trunk_units(frame_shape)
 
 
@@ -50,7 +50,7 @@ def means_of(steps: list[dict[str, Float[Tensor, ""]]]) -> dict[str, Float[Tenso
 
 
 def most_rows(n: int, fraction: float, number: int) -> int:
-    """Of the largest of these minibatches."""
+    """Rows of the largest of these `minibatches`."""
     return math.ceil(math.ceil(fraction * n) / number)
 
 
@@ -62,7 +62,7 @@ class Learner:
     """Networks with their Adam; frozen parameters are saved, but not trained.
 
     A gradient step of such small networks is hundreds of kernels that take longer to launch than to run. With
-    `world.cuda_graphs` a batch is copied to a fixed place, and the step is captured.
+    `world.cuda_graphs` the step is captured, and batches are copied into its fixed tensors.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Learner:
 
     def load_adam(self, state: Mapping[str, Tensor]) -> None:
         load_optimiser_state(self.adam, state)
-        self._captured.clear()  # they knew the old moments
+        self._captured.clear()  # they were captured with the old moments
 
 
 class CapturedStep:
-    """A learner's gradient step on batches of up to `rows` rows, which are copied to the same place every time."""
+    """A learner's gradient step on batches of up to `rows` rows, which are copied into the same tensors every time."""
 
     def __init__(self, learner: Learner, like: Sequence[Tensor], rows: int) -> None:
         device = like[0].device

@@ -4,7 +4,7 @@ A fixed random network, the target, gives every frame a code; a second network l
 frames seen so far. The prediction error is the reward. The numbers [rnd-1] ... are the deviations in docs/methods.md.
 
 With a mask (G-RND, A-RND of the paper) both networks see only the cells in which a control map is above its own running
-mean; what is new elsewhere, such as a noisy TV, is not there for them. Any recorded map can be the mask; M-RND's is of
+mean; what is new elsewhere, such as a noisy TV, is invisible to them. Any recorded map can be the mask; M-RND's is of
 what moves, pixel by pixel.
 """
 
@@ -40,7 +40,7 @@ CLIP = 5.0
 LEAST_STD = 0.01
 """Grey levels. A pixel that never changed has no standard deviation; when it does change, it is new: clipped to +-5."""
 LEAST_MOTION = 64
-"""In 255ths of a pixel: what has moved by a quarter of a pixel or more is seen behind the mask `masks`."""
+"""In 255ths of a pixel: the mask `masks` shows what has moved by a quarter of a pixel or more."""
 OBSERVED_AT_ONCE = 512
 """Frames turned into float64 at a time."""
 
@@ -64,7 +64,7 @@ class RND:
         self.moments = Moments.empty(world.frame_shape, world.device)
         self.cells = world.frame_shape if config.masks_pixels else world.cells
         self.usual = Moments.empty((math.prod(self.cells),), world.device)
-        """Of the map that masks: how much each cell has of it."""
+        """Running statistics of the masking map in each cell."""
         self.draws = torch.Generator(world.device).manual_seed(world.seed)
 
     @property
@@ -73,7 +73,7 @@ class RND:
         return self.config.mask != "none" and self.config.masks_by_mean
 
     def scaled(self, frames: UInt8[Tensor, "B px_h px_w"]) -> Float[Tensor, "B 1 px_h px_w"]:
-        """Every pixel in units of its own history, so that a small new thing counts in any corner of the screen."""
+        """Every pixel, normalised by its own statistics, so that a small new thing counts anywhere on the screen."""
         mean, std = self.moments.mean.float(), self.moments.std.clamp(min=LEAST_STD).float()
         return ((frames - mean) / std).clamp(-CLIP, CLIP)[:, None]
 
@@ -94,7 +94,7 @@ class RND:
         return {"total": loss, "loss": loss}
 
     def shown(self, recorded: Recorded) -> Bool[Tensor, "T N HW"] | None:
-        """Of the frames that the transitions lead to: the cells whose share of the map is above their own mean, or the
+        """The mask of the frames that the transitions lead to: cells in which the map is above its mean there, or
         pixels that have moved."""
         if self.config.mask == "none":
             return None
@@ -103,16 +103,16 @@ class RND:
         return recorded.fields[self.config.mask][1:] > self.usual.mean.float()
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """A transition is as new as the frame it leads to."""
+        """The prediction error of the frame that each transition leads to."""
         frames, shown = recorded.frames[1:].flatten(0, 1), self.shown(recorded)
         cells = itertools.repeat(None) if shown is None else shown.flatten(0, 1).split(PART)
         with torch.no_grad():
             errors = torch.cat([self.error(self.seen(*some)) for some in zip(frames.split(PART), cells, strict=False)])
-        # Before the first statistics all pixels are clipped: that says nothing.
+        # Before the first statistics all pixels are clipped: their errors mean nothing.
         return errors.view(recorded.actions.shape) * (self.moments.n > 0)
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
-        """The statistics take in the frames that were just rewarded; then the predictor learns them."""
+        """Update the statistics with the frames just rewarded, then train the predictor on them."""
         frames = recorded.frames[1:][recorded.real]  # (M, px_h, px_w)
         shown = self.shown(recorded)
         cells = None if shown is None else shown[recorded.real]  # (M, HW)

@@ -70,7 +70,7 @@ class ScoreConfig:
 
 @dataclass(frozen=True)
 class AliveConfig(OneStream):
-    """Survival only: -1 at every end, and nothing else. What any reward is worth that ends with the game."""
+    """Survival only: -1 at every end, and nothing else. The baseline of all rewards whose return ends with the game."""
 
     discount: float = 0.99
     """Per agent step (PPO's)."""
@@ -85,17 +85,17 @@ class MegaConfig(OneStream):
     """Mega-reward. The form of g and of Eq. 11 is set with the control models (--control.latent.*)."""
 
     bonus: Literal["growth", "count"] = "growth"
-    """What is paid of g. growth: Eq. 11 (paper). count: a count bonus on g (the released code's own command); the
-    method mega-count always pays this."""
+    """The reward made of g. growth: Eq. 11 (paper). count: a count bonus on g (the released code's own command; the
+    method mega-count always uses this)."""
     discount: float = 0.99
     """Per agent step (paper: PPO's)."""
     end_takes_all: bool = True
     """Eq. 11 across the end of an episode: nothing is under control any more, so the reward is minus all of g. Only
-    where ends count (--episodic), and only of `growth`. Paper: no word. Released code: no."""
+    where ends count (--episodic), and only for `growth`. Paper: not stated. Released code: no."""
     episodic: Episodic = "rule"
     """Whether an end of the game ends the return. rule: as --episodic says, the same for every method."""
     normalise: bool = True
-    """Divide by the running std of the discounted return (paper: no word; the authors' code divides by the std)."""
+    """Divide by the running std of the discounted return (paper: not stated; the authors' code divides by the std)."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,12 @@ class RndConfig(OneStream):
 
     name: ClassVar[str] = "rnd"
     mask: ClassVar[str] = "none"
-    """The recorded field, a map over the frame, outside of which nothing is seen. A further mask is a class like the
-    two below and a row of the table, which names the observer that records the field."""
+    """The recorded map used as the mask: the networks see nothing outside it. A further mask is a class like the two
+    below and a row of the table, which names the observer that records the field."""
     masks_pixels: ClassVar[bool] = False
     """Whether that map has one value for each pixel; otherwise one for each cell of the control maps."""
     masks_by_mean: ClassVar[bool] = True
-    """Whether what exceeds its own running mean is seen; otherwise what has moved (`rnd.LEAST_MOTION`)."""
+    """Whether cells above their own running mean are seen; otherwise what has moved (`rnd.LEAST_MOTION`)."""
 
     def __post_init__(self) -> None:
         _check_training(self.learning_rate, self.epochs, self.minibatches, self.update_fraction)
@@ -148,14 +148,14 @@ class RndConfig(OneStream):
 
 @dataclass(frozen=True)
 class GRndConfig(RndConfig):
-    """Random network distillation where there is control, direct or latent (paper: G-RND)."""
+    """Random network distillation that sees only cells under control, direct or latent (paper: G-RND)."""
 
     name, mask = "g-rnd", "g"
 
 
 @dataclass(frozen=True)
 class ARndConfig(RndConfig):
-    """Random network distillation where the last action shows (paper: A-RND)."""
+    """Random network distillation that sees only cells under direct control (paper: A-RND)."""
 
     name, mask = "a-rnd", "direct"
 
@@ -182,7 +182,7 @@ class MotionConfig:
         _require(0 <= self.ramp[0] < self.ramp[1] <= 1, "motion.ramp", self.ramp, "use two growing shares in [0, 1]")
 
     def weight(self, done: float) -> float:
-        """Of the regulariser, where this share of the training is over."""
+        """The regulariser's weight after this share of the training."""
         begins, ends = self.ramp
         return self.regularisation * min(1.0, max(0.0, done - begins) / (ends - begins))
 
@@ -202,7 +202,7 @@ class MorelConfig(ExtrinsicConfig):
 
 @dataclass(frozen=True)
 class OomdpConfig(ExtrinsicConfig):
-    """PPO on the score that sees objects and what actions will do to its own (after OO-MDPs, Diuk et al. 2008)."""
+    """PPO on the score that sees objects and how actions would move its own (after OO-MDPs, Diuk et al. 2008)."""
 
     n_slots: int = 16
     """Objects followed at a time, the largest first (ours)."""
@@ -216,11 +216,11 @@ class OomdpConfig(ExtrinsicConfig):
 
 @dataclass(frozen=True)
 class MRndConfig(RndConfig):
-    """Random network distillation where something moves by itself (paper: M-RND)."""
+    """Random network distillation that sees only what moves by itself (paper: M-RND)."""
 
     motion: MotionConfig = field(default_factory=MotionConfig)
     motion_steps: int = 614_400
-    """Decisions, the first of the run, from which the segmentation learns; fixed afterwards (ours: the warm-up;
+    """First decisions of the run, from which the segmentation learns; fixed afterwards (ours: the warm-up;
     source: 100k frames, each about 40 times)."""
     motion_learning_rate: float = 1e-4
     """Of the segmentation's Adam (source)."""
@@ -243,7 +243,7 @@ class CuriosityConfig(OneStream):
     """Prediction error of the dynamics in feature space (Burda et al. 2018a)."""
 
     features: Literal["random", "inverse"] = "random"
-    """random: a frozen random network (source's default). inverse: trained to tell the action between two frames."""
+    """random: a frozen random network (source's default). inverse: trained to predict the action between two frames."""
     learning_rate: float = 1e-4
     """Of Adam (source)."""
     epochs: int = 3
@@ -293,14 +293,14 @@ class CountConfig(OneStream):
 
 @dataclass(frozen=True)
 class EmpConfig(OneStream):
-    """Empowerment: how much of the near future K actions decide (Mohamed and Rezende 2015)."""
+    """Empowerment: how much K actions determine the near future (Mohamed and Rezende 2015)."""
 
     steps: int = 4
     """K: agent steps of an action sequence (source: up to 5 in grid worlds)."""
     learning_rate: float = 1e-4
     """Of Adam (ours)."""
     epochs: int = 1
-    """Passes over each rollout (ours). In a second pass the decoder remembers which of several equal ways was taken."""
+    """Passes over each rollout (ours). In a second pass the decoder memorises which of several equal ways was taken."""
     minibatches: int = 8
     """Gradient steps per pass (ours)."""
     update_fraction: float = 1.0
@@ -322,15 +322,15 @@ class EmpConfig(OneStream):
 
 @dataclass(frozen=True)
 class StoConfig(OneStream):
-    """Stochastic skills (SNN4HRL, Florensa et al. 2017): codes that show in what is seen."""
+    """Stochastic skills (SNN4HRL, Florensa et al. 2017): codes that can be recognised in frames."""
 
     n_skills: int = 6
     """Codes (source)."""
     hold: int = 128
     """Steps for which a code is held, unless the episode ends (ours; source: a path of 500)."""
     information: Literal["discriminator", "counts"] = "discriminator"
-    """How p(code | frame) is known. discriminator: by a network that learns to tell the code. counts: from how often
-    each code has led to such a frame in this rollout (source, where it is a place)."""
+    """How p(code | frame) is estimated. discriminator: by a network that learns to predict the code. counts: from how
+    often each code has led to such a frame in this rollout (source: to such a place)."""
     learning_rate: float = 1e-4
     """Of the discriminator's Adam (ours)."""
     epochs: int = 4
@@ -352,7 +352,7 @@ class StoConfig(OneStream):
 
 @dataclass(frozen=True)
 class StoManagerConfig(ExtrinsicConfig):
-    """SNN4HRL's second phase: a manager over finished skills, paid by the game's score, discounted by 0.99 a pick."""
+    """SNN4HRL's second phase: a manager over fixed skills, trained on the game's score, discount 0.99 per pick."""
 
     n_skills: int = 6
     """Codes, as many as the run of sto has."""

@@ -1,4 +1,4 @@
-"""Stochastic skills (SNN4HRL, Florensa et al. 2017): a code is worth having if what it leads to tells which one it was.
+"""Stochastic skills (SNN4HRL, Florensa et al. 2017): a code is rewarded if the frames it leads to reveal it.
 
 The policy sees a code, drawn uniformly and held for a while (`observers.skills`). The reward is the information that a
 frame has about the code: how much likelier the code is, now that the frame is seen. Its mean is a lower bound of the
@@ -29,12 +29,12 @@ BUCKET_BITS = 16
 
 
 def skills_of(recorded: Recorded) -> Int[Tensor, "T N"]:
-    """The code by which each transition was made."""
+    """The code with which the agent acted in each transition."""
     return recorded.fields["skill"][:-1]
 
 
 class Discriminator:
-    """log p(code | frame) by a network that learns to tell the code."""
+    """log p(code | frame) by a network that learns to predict the code."""
 
     def __init__(self, config: StoConfig, world: World) -> None:
         self.config, self.device = config, world.device
@@ -49,13 +49,13 @@ class Discriminator:
         return self.network(frames[:, None] / 255.0)
 
     def compute(self, recorded: Recorded) -> Float[Tensor, "T N"]:
-        """log p(code | frame it leads to) - log p(code): 0 where the frame says nothing, at most log K."""
+        """log p(code | frame it leads to) - log p(code): 0 where the frame carries no information, at most log K."""
         logits = in_parts(self.logits, recorded.frames[1:].flatten(0, 1))  # (TN, K)
         own = logits.log_softmax(-1).gather(1, skills_of(recorded).reshape(-1, 1))
         return own.view(recorded.actions.shape) + math.log(self.config.n_skills)
 
     def update(self, recorded: Recorded) -> dict[str, Tensor]:
-        """Learn to tell the codes of the real transitions."""
+        """Learn to predict the codes of the real transitions."""
         frames, skills = recorded.frames[1:][recorded.real], skills_of(recorded)[recorded.real]
         config, steps = self.config, []
         rows = most_rows(recorded.actions.numel(), 1.0, config.minibatches)
@@ -115,6 +115,6 @@ KINDS: dict[str, type[Discriminator] | type[Counts]] = {"discriminator": Discrim
 
 
 def build(config: StoConfig, world: World) -> list[RewardTerm]:
-    """What comes after a code is worth nothing to it: the return ends where the next one is drawn [S3]."""
+    """The return of a code does not include later codes: it ends where the next one is drawn [S3]."""
     stream = dataclasses.replace(config.stream("sto", world.episodic), cut_at="skill_drawn")
     return [RewardTerm(stream, KINDS[config.information](config, world))]

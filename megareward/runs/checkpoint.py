@@ -24,7 +24,7 @@ from megareward.runs.narrow import in_files, narrowed, widened
 from megareward.types import Tensor
 
 FORMAT = 2
-"""Of the tensors' names. A checkpoint without a format in its state is of the first; it is read, but not resumed."""
+"""Version of the tensors' names. A checkpoint without a format in its state has version 1: it is read, not resumed."""
 KEEP = 2
 _SCRATCH = ".writing-"
 TENSORS = re.compile(r"tensors(-\d+)?\.safetensors")
@@ -38,8 +38,8 @@ def save_checkpoint(
     small: int | None = None,
     eight_bits: bool = False,
 ) -> Path:
-    """Write one checkpoint atomically and forget all but the last two. `small`: in half precision where that is safe,
-    in files of at most so many bytes of tensors; `eight_bits`: see `narrowed`."""
+    """Write one checkpoint atomically and remove all but the last two. `small`: in half precision where that is safe,
+    in files with at most so many bytes of tensors; `eight_bits`: see `narrowed`."""
     folder.mkdir(exist_ok=True)
     clear_scratch(folder)
     scratch = folder / f"{_SCRATCH}{frames:012d}"
@@ -74,8 +74,8 @@ Accept = Callable[[Path, Tensors, dict[str, Any]], None]
 def load_newest(
     folder: Path, warn: Callable[[str], None], accept: Accept = lambda path, tensors, state: None
 ) -> tuple[Path, Tensors, dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None if none was ever written. Damaged ones are passed over, aloud;
-    `accept` may find one to be so by raising `DamagedError`."""
+    """The newest whole checkpoint, or None if none was ever written. Damaged ones are skipped with a warning; `accept`
+    may also reject one by raising `DamagedError`."""
     saved = list_checkpoints(folder)
     for path in reversed(saved):
         try:
@@ -90,7 +90,7 @@ def load_newest(
 
 
 def newest_state(folder: Path) -> dict[str, Any]:
-    """What the newest state.json that can be read says, without a look at the tensors or at its hash."""
+    """The newest readable state.json; tensors and hashes are not checked."""
     for path in reversed(list_checkpoints(folder)):
         try:
             return _json(path / "state.json", _read(path / "state.json"))
@@ -100,11 +100,11 @@ def newest_state(folder: Path) -> dict[str, Any]:
 
 
 class DamagedError(Exception):
-    """A checkpoint is not what was written."""
+    """A checkpoint is damaged: it is not what was written."""
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Its tensors and its state, or `DamagedError`."""
+    """The tensors and the state of a checkpoint; raises `DamagedError` if its hashes do not match."""
     if path.is_symlink():
         raise DamagedError("it is a link")
     manifest = _json(path / "manifest.json", _read(path / "manifest.json"))
@@ -152,8 +152,8 @@ def list_checkpoints(folder: Path) -> list[Path]:
 
 
 def forget_newer(path: Path) -> None:
-    """Remove what lies after the checkpoint that a run goes on from. It was damaged and is no longer in the run's past;
-    kept, it would count as one of the last two."""
+    """Remove checkpoints newer than the one that a run resumes from. They were damaged, no longer belong to the run,
+    and would count among the last two."""
     for newer in list_checkpoints(path.parent):
         if newer > path:
             _remove(newer)
@@ -165,7 +165,7 @@ def clear_scratch(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """A checkpoint, or whatever has taken its place; where that is a link, the link alone."""
+    """Remove a checkpoint, or whatever is in its place; of a link, only the link."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,5 +1,5 @@
-"""Files that are on the disk when we say so, whole or not at all, and where we say: a link in their place is never
-followed, so that a run from elsewhere cannot make us write into other files."""
+"""Writing files durably and atomically: synced to disk, whole or not at all. Links are never followed, so that a run
+folder from elsewhere cannot redirect writes into other files."""
 
 import errno
 import fcntl
@@ -15,7 +15,7 @@ from megareward.waiting import waiting
 
 
 def no_links(path: str, flags: int) -> int:
-    """For `open(..., opener=no_links)`."""
+    """Opener that refuses links: `open(..., opener=no_links)`."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
@@ -27,7 +27,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def replace_synced(path: Path, data: bytes) -> None:
-    """The file has its new content or its old one, whatever happens meanwhile."""
+    """Replace a file atomically: it has its new content or its old one, even after a crash."""
     with replacing(path) as scratch:
         write_synced(scratch, data)
     sync_folder(path.parent)
@@ -35,7 +35,7 @@ def replace_synced(path: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A place to write to, which takes the place of the file when all went well."""
+    """Yields a scratch path to write to, which replaces the file if no error was raised."""
     scratch = path.with_name(f".writing-{os.getpid()}-{path.name}")
     try:
         yield scratch
@@ -46,8 +46,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def alone(path: Path, while_waiting: str) -> Iterator[None]:
-    """One process at a time makes this file; others wait until it is done, or gone, and look again. Where no lock is
-    to be had, as in a folder that cannot be written, nobody waits."""
+    """Lock so that one process at a time makes this file; others wait until it is done or has died. If no lock is
+    possible, as in a folder that cannot be written, nobody waits."""
     lock, handle = path.with_name(f".{path.name}.lock"), None
     with suppress(OSError):
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -60,13 +60,13 @@ def alone(path: Path, while_waiting: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
-        if path.exists():  # whoever comes from now on finds it; those who wait get this lock and find it, too
+        if path.exists():  # later processes find the file; those that wait now get this lock and then find it too
             lock.unlink(missing_ok=True)
         os.close(handle)
 
 
 def append_line(path: Path, row: dict[str, Any]) -> None:
-    """One more line of JSON, after dropping a last line that a kill or a full disk left unfinished."""
+    """Append a line of JSON, after removing a last line that a kill or a full disk left unfinished."""
     with open(path, "a+b", opener=no_links) as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
@@ -85,7 +85,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def save_file(path: Path, data: bytes) -> Path:
-    """A result, for which folders are made as needed. Where it cannot be written, a sentence says why."""
+    """Write a result atomically and make folders as needed. If it cannot be written, the error says why."""
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
@@ -98,7 +98,7 @@ def save_file(path: Path, data: bytes) -> Path:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """A place that cannot be written is a failure in one sentence."""
+    """Turn an `OSError` in writing this file into a `RunError` of one sentence."""
     try:
         yield
     except OSError as why:
@@ -107,7 +107,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def check_place(path: Path) -> None:
-    """Refuse before the work what would fail after it."""
+    """Refuse a path that cannot be written, before the work whose result it is for."""
     refuse_link(path)
     folder = next(place for place in (path.absolute().parent, *path.absolute().parents) if place.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
@@ -120,5 +120,5 @@ def refuse_link(path: Path) -> None:
 
 
 def disk_is_full(why: OSError) -> bool:
-    """Whether a write failed for want of space, of quota, or because of a limit on the size of files."""
+    """Whether a write failed because of disk space, quota, or a limit on the size of files."""
     return why.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

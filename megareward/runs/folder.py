@@ -15,14 +15,14 @@ from megareward.runs.durable import append_line, disk_is_full, no_links, save_fi
 
 LOGS = ("metrics.jsonl", "scores.jsonl")
 WRITTEN = (*LOGS, "processes.jsonl", "checkpoints", "tensorboard")
-"""What training writes into."""
+"""Files and folders that training writes into."""
 
 PACKED = {".tar": "tar", ".tar.gz": "gztar", ".tgz": "gztar", ".zip": "zip"}
-"""How the name of a packed folder ends, and what `shutil` calls its format."""
+"""Endings of packed folders, with `shutil`'s name of the format."""
 
 
 class ExistsError(UsageError):
-    """There is something in the place of a new run."""
+    """The path of a new run exists already."""
 
     def __init__(self, path: Path) -> None:
         remedy = f"`megareward resume {path}` continues it" if is_run(path) else "it holds something else"
@@ -40,8 +40,8 @@ class RunFolder:
     def create(
         cls, path: Path, record: dict[str, Any], files: dict[str, bytes] | None = None, numbered: bool = False
     ) -> "RunFolder":
-        """A new run. The folder appears with its config.json (the `record`) and other first files inside or not at all;
-        an existing one is never touched. `numbered`: if it exists, another name is taken (see `free_name`)."""
+        """Create the folder of a new run, atomically with its config.json (the `record`) and `files` inside. An
+        existing folder is never touched. `numbered`: if it exists, take another name (see `free_name`)."""
         while numbered:
             try:
                 return cls.create(free_name(path), record, files)
@@ -97,7 +97,7 @@ class RunFolder:
         return record | {"provenance": provenance if isinstance(provenance, dict) else {}}
 
     def rows(self, log: str, warn: Callable[[str], None] = warn) -> list[dict[str, Any]]:
-        """All lines of a log. A last line cut short by a kill is left out; damaged lines are left out aloud."""
+        """All lines of a log. An unfinished last line is left out; damaged lines are left out with a warning."""
         path = self.path / log
         if not path.exists():
             return []
@@ -110,8 +110,8 @@ class RunFolder:
     # Working ---------------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """One process at a time; the lock vanishes with the process, however it dies. A run writes into its own folder
-        only, so a link in the place of anything that it writes is refused."""
+        """Lock the run for this process; the lock ends with the process, however it dies. A run writes only into its
+        own folder, so a link in place of anything that it writes is refused."""
         for name in WRITTEN:
             if (self.path / name).is_symlink():
                 raise UsageError(
@@ -134,14 +134,14 @@ class RunFolder:
         save_file(self.path / "config.json", json.dumps(record, indent=1).encode())
 
     def note_process(self, frames: int, provenance: dict[str, Any]) -> None:
-        """One line for every process that works on the run: a run may be resumed by other code on another machine."""
+        """Log a process that works on the run: it may be resumed by other code or on another machine."""
         self.append("processes.jsonl", {"from_frames": frames, "provenance": provenance})
 
     def append(self, log: str, row: dict[str, Any]) -> None:
         append_line(self.path / log, row)
 
     def log_sizes(self) -> dict[str, int]:
-        """Bytes of each log, safely on disk: what a checkpoint remembers."""
+        """Bytes of each log, synced to disk; a checkpoint stores them."""
         sizes = {}
         for log in LOGS:
             path = self.path / log
@@ -152,8 +152,8 @@ class RunFolder:
         return sizes
 
     def cut_logs(self, sizes: dict[str, int], warn: Callable[[str], None] = warn) -> None:
-        """Forget lines that were written after the checkpoint a run resumes from: they will be written again. A log
-        that has become shorter since ends with its last whole line."""
+        """Cut lines that were written after the checkpoint a run resumes from: they will be written again. A log that
+        has become shorter since is cut after its last whole line."""
         for log in LOGS:
             path, size, end = self.path / log, sizes.get(log, 0), 0
             if path.exists():
@@ -173,7 +173,7 @@ def _row(line: bytes) -> dict[str, Any] | None:
 
 
 def is_number(value: Any) -> bool:
-    """One that can be drawn."""
+    """Whether the value is a number that can be drawn."""
     return isinstance(value, int | float) and abs(value) < 1e38  # neither NaN nor more than a metric can be
 
 
@@ -186,7 +186,7 @@ IS_WHOLE: dict[str, Callable[[dict[str, Any]], bool]] = {
     "scores.jsonl": lambda row: all(is_number(row.get(name)) for name in ("frames", "score")) and row["frames"] > 0,
     "eval.jsonl": lambda row: isinstance(row.get("scores"), list) and _are_numbers(row["scores"]),
 }
-"""Whether a line of a log has what its readers need."""
+"""By log, whether a line has what its readers need."""
 
 
 def _cannot_create(path: Path, why: OSError) -> UsageError | RunError:

@@ -10,7 +10,7 @@ from megareward.runs.durable import save_file
 from megareward.runs.folder import RunFolder, is_number
 
 NEEDED = {"game": str, "method": str, "seed": int, "frames": int, "env": dict, "reward": dict | None}
-"""Settings without which nothing can be said about a run."""
+"""Settings that every reader of a run needs, with their types."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RunLogs:
 
     @property
     def label(self) -> str:
-        """For tables and captions."""
+        """Name of the method for tables and captions."""
         return method_and_rule(self.config)
 
     @property
@@ -57,7 +57,7 @@ class RunLogs:
 
     @property
     def training_seconds(self) -> float | None:
-        """Spent in training; None where no row says so."""
+        """Seconds of training; None if no row has times."""
         spent = [value for row in self.metrics for name, value in row.items() if name.startswith("seconds/")]
         return round(sum(spent), 3) if spent else None
 
@@ -67,7 +67,7 @@ class RunLogs:
 
 
 RANDOM_PLAY = "random-play.json"
-"""In a run's folder: what random play scores on the same game, for games of which nothing is published."""
+"""File in a run's folder with the score of random play, for games without a published one."""
 
 
 def save_random_score(path: Path, score: float, games: int) -> None:
@@ -76,7 +76,7 @@ def save_random_score(path: Path, score: float, games: int) -> None:
 
 
 def random_score(path: Path) -> float | None:
-    """What `save_random_score` kept, if anything."""
+    """The score that `save_random_score` wrote, or None."""
     source = path / RANDOM_PLAY
     if not source.is_file():
         return None
@@ -90,21 +90,21 @@ def random_score(path: Path) -> float | None:
 
 
 def _frames(row: dict[str, Any]) -> float:
-    """Readers count on the order of time, which a damaged number would break."""
+    """Sort key: readers need rows in the order of time, which a damaged line could break."""
     return float(row["frames"])
 
 
 def shown_method(config: dict[str, Any]) -> str:
-    """The method's name, marked where the control maps are not learnt but true, a diagnosis and not a result; and where
-    the game's score is a reward beside its own."""
+    """The method's name, with -ORACLE if control maps are true instead of learnt (a diagnosis, not a result), and
+    +score if the game's score is a reward beside its own."""
     oracle = config.get("control", {}).get("oracle", {}).get("lags", 0) > 0
     return f"{config['method']}{'-ORACLE' if oracle else ''}{'+score' if config.get('with_score') else ''}"
 
 
 def method_and_rule(config: dict[str, Any]) -> str:
-    """The same with the rule for death beside it, where it is not the usual one that ends of the game end the return,
-    with the noise, if there is any, and with the picture held still, if it is: 'rnd, not episodic, noise 0.3'. In runs
-    of the first version each method had a rule of its own."""
+    """`shown_method` with what is unusual: the rule for death (usual: the end of a game ends the return), noise, and a
+    stabilised camera, as in 'rnd, not episodic, noise 0.3'. In runs of the first version each method had a rule of its
+    own."""
     rule = bool(config.get("episodic", True))
     own = (config.get("reward") or {}).get("episodic", "rule")
     episodic = {"rule": rule, "yes": True, "no": False}.get(own, own)

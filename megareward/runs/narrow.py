@@ -8,17 +8,17 @@ from megareward.types import Tensor
 
 Tensors = dict[str, Tensor]
 SMALL = 1_000
-"""Tensors of fewer numbers stay as they are: statistics, biases, heads of few outputs."""
+"""Tensors with fewer elements stay as they are: statistics, biases, heads with few outputs."""
 HALF_LIMIT = 60_000.0
-"""Above this float16 ends."""
+"""Tensors with larger values stay float32, since float16 ends near here."""
 LARGE = 100_000
-"""Matrices of this many numbers may have 8 bits for each."""
+"""Matrices with at least this many elements may be stored in 8 bits each."""
 ROW_SCALE = ".row_scale"
-"""Ends the name of the tensor that says what the largest 8-bit number of each row of a matrix stands for."""
+"""Ending of the name of a tensor that holds the scale of each row of an 8-bit matrix."""
 
 
 def narrowed(tensors: Tensors, eight_bits: bool = False) -> tuple[Tensors, dict[str, str]]:
-    """Large float32 tensors in 16 bits, and which types they had, by name.
+    """Large float32 tensors in 16 bits, and the types they had, by name.
 
     Weights keep 11 binary digits as float16. Moments of optimisers are bfloat16: their squares are far below the
     smallest float16, and a few digits of them are enough. Statistics of what was seen stay exact. `eight_bits`: very
@@ -38,7 +38,7 @@ def narrowed(tensors: Tensors, eight_bits: bool = False) -> tuple[Tensors, dict[
 
 
 def widened(tensors: Tensors, types: dict[str, str]) -> Tensors:
-    """With the types that they had."""
+    """Undo `narrowed`: the tensors in the types that they had."""
     whole = {name: t.float() if types.get(name) == "float32" else t for name, t in tensors.items()}
     for name in [name for name in whole if name.endswith(ROW_SCALE)]:
         whole[name.removesuffix(ROW_SCALE)] *= whole.pop(name)
@@ -46,7 +46,7 @@ def widened(tensors: Tensors, types: dict[str, str]) -> Tensors:
 
 
 def in_files(tensors: Tensors, largest: int) -> list[Tensors]:
-    """Tensors in their order, in groups of at most so many bytes, unless one alone has more."""
+    """Split tensors, in order, into groups of at most so many bytes; a larger tensor gets a group of its own."""
     groups: list[Tensors] = [{}]
     size = 0
     for name, tensor in tensors.items():

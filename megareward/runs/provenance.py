@@ -28,7 +28,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """Of the source tree, with a '+' if it has changes; None for an installed package.
+    """Commit of the source tree, with a '+' if it has changes; None for an installed package.
 
     MEGAREWARD_COMMIT overrides it, for machines that hold a copy of the tree without its history.
     """

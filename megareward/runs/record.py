@@ -1,4 +1,4 @@
-"""The record of a run: one small JSON file with its score, curve, settings and origin. Whatever reports reads these."""
+"""The record of a run: one small JSON file with its score, curve, settings and origin. Reports and tables read it."""
 
 import json
 from collections.abc import Iterable
@@ -18,26 +18,26 @@ RECORD_VERSION = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is kept of a run. The fields are the entries of the file, in its order."""
+    """The record of a run. Its fields are the entries of the file, in this order."""
 
     record_version: int = RECORD_VERSION
     game: str
     method: str
-    """As `logs.shown_method` has it; `label` says more."""
+    """From `logs.shown_method`; `label` adds the rule for death and more."""
     seed: int
     frames: int
     """Emulator frames trained; `config["frames"]` were planned."""
     finished: bool
     score: float | None
-    """Mean raw score of the last 50 finished games of training; None if none was."""
+    """Mean raw score of the last 50 finished games of training; None if no game was finished."""
     episodes_in_score: int
-    """50, or fewer if fewer were finished."""
+    """Games in `score`: 50, or fewer if fewer were finished."""
     episodes: int
     """Games finished in training."""
     evaluations: list[dict[str, Any]] = field(default_factory=list)
-    """What `megareward eval` found, oldest first."""
+    """Results of `megareward eval`, oldest first."""
     curve: list[list[float]]
-    """[frames, mean score of the last 50 games], at no more than 200 moments."""
+    """[frames, mean score of the last 50 games] at up to 200 points."""
     config: dict[str, Any]
     """All settings, as in the run's config.json."""
     provenance: dict[str, Any]
@@ -45,18 +45,18 @@ class Record:
     processes: list[dict[str, Any]] = field(default_factory=list)
     """Every process that worked on the run."""
     seconds: float | None = None
-    """Of training, in all processes, without their starts; older records do not know."""
+    """Seconds of training in all processes, without startup; None in older records."""
     audit: dict[str, Any] | None = None
-    """What `megareward audit` found, if the run was audited."""
+    """Result of `megareward audit`; None if the run was not audited."""
 
     @property
     def label(self) -> str:
-        """For tables and captions."""
+        """Name of the method for tables and captions."""
         return method_and_rule(self.config)
 
     @classmethod
     def of_run(cls, path: Path) -> "Record":
-        """Condense the folder of a run."""
+        """Make a record from the folder of a run."""
         logs = RunLogs.read(path)
         frames = logs.frames
         return cls(
@@ -81,7 +81,7 @@ class Record:
         return _from_json(_load(path), path)
 
     def write(self, path: Path) -> Path:
-        """JSON with one line per entry, so that a diff of records can be read. The file is replaced as a whole."""
+        """Write JSON with one line per entry, for readable diffs. The file is replaced atomically."""
         entries = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.record_version == 1:
             del entries["record_version"]
@@ -94,25 +94,25 @@ class Record:
         return path
 
     def needs_score(self, path: Path) -> "Record":
-        """This record of the run at `path`, which is worth keeping for its score."""
+        """This record of the run at `path`; raises if it has no score."""
         if self.score is None:
             raise UsageError(f"{path} has not finished a single game; train it for longer before recording it.")
         return self
 
     @property
     def length(self) -> str:
-        """How long it trained, in frames: 80M, or 71.6M of 80M if it is not over yet."""
+        """Frames trained, in words: 80M, or 71.6M of 80M if the run is not finished."""
         planned = count(self.config["frames"])
         return planned if self.finished else f"{count(self.frames)} of {planned}"
 
 
 def read_records(places: Iterable[Path]) -> list[Record]:
-    """Every record in these files and folders, by path; other JSON is passed over."""
+    """Every record in these files and folders, in the order of paths; other JSON files are skipped."""
     return [record for _, record in read_record_files(places)]
 
 
 def read_record_files(places: Iterable[Path]) -> list[tuple[Path, Record]]:
-    """The same, each with its file."""
+    """`read_records`, with the file of each."""
     files: list[Path] = []
     for place in places:
         if not place.exists():
@@ -138,7 +138,7 @@ def _is_record(data: Any) -> bool:
 
 
 def _from_json(data: Any, source: Path) -> Record:
-    """What is not there takes its default; what no record has is refused, so that it cannot be lost on rewriting."""
+    """Missing entries take their defaults; unknown ones are refused, so that rewriting cannot lose them."""
     if not isinstance(data, dict):
         raise RunError(f"{source} is not the record of a run but {type(data).__name__}; name another file.")
     version = data.get("record_version", 1)

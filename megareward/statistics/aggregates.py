@@ -33,8 +33,8 @@ def pooled(scores: Scores) -> np.ndarray:
 def stratified_interval(scores: Scores, statistic: Statistic = interquartile_mean) -> tuple[Any, Any]:
     """95% percentile bootstrap interval of a statistic of the pooled runs; seeds are drawn within each game.
 
-    The statistic gets (draws, runs) and answers for every draw. With a single seed in every game there is nothing to
-    draw from: the interval is a point, and should not be shown.
+    The statistic maps (draws, runs) to one value per draw. With a single seed in every game the interval is a point,
+    and should not be shown.
     """
     rng = np.random.default_rng(0)
     found = statistic(np.concatenate([_drawn(seeds, rng) for seeds in scores.values()], axis=1))
@@ -43,7 +43,7 @@ def stratified_interval(scores: Scores, statistic: Statistic = interquartile_mea
 
 
 def mean_of_games(scores: Scores) -> tuple[float, float, float]:
-    """Mean over the games, each of which counts alike however many seeds it has, and its interval."""
+    """Mean over the games, which count equally however many seeds they have, and its interval."""
     weights = np.concatenate([np.full(len(seeds), 1 / len(seeds)) for seeds in scores.values()]) / len(scores)
     low, high = stratified_interval(scores, lambda runs: runs @ weights)
     return float(pooled(scores) @ weights), float(low), float(high)
@@ -56,8 +56,8 @@ def performance_profile(runs: ArrayLike, thresholds: ArrayLike) -> np.ndarray:
 
 
 def probability_of_improvement(ours: Scores, theirs: Scores) -> float:
-    """How likely a run of ours scores above one of theirs on the same game, on average over the games that both have;
-    equal scores count as one half."""
+    """Probability that a run of ours scores above one of theirs on the same game, averaged over the games that both
+    have; equal scores count as one half."""
     return float(np.mean([_wins(np.asarray(ours[game]), np.asarray(theirs[game])) for game in shared(ours, theirs)]))
 
 
@@ -75,7 +75,7 @@ def shared(ours: Scores, theirs: Scores) -> list[str]:
 
 
 def _wins(ours: np.ndarray, theirs: np.ndarray) -> Any:
-    """Over all pairs of (..., ours) and (..., theirs)."""
+    """Share of wins over all pairs of (..., ours) and (..., theirs)."""
     better = np.sign(ours[..., :, None] - theirs[..., None, :])
     return ((1 + better) / 2).mean(axis=(-2, -1))
 

@@ -1,4 +1,4 @@
-"""How sure a mean over few seeds is."""
+"""Bootstrap intervals of means over few seeds."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ def interval(scores: ArrayLike, weights: ArrayLike | None = None) -> tuple[Any, 
     a fixed random seed. Of two or three seeds the interval runs from the worst to the best: with so few, drawing one
     seed every time is likelier than 2.5%. Of one seed it is that seed's score twice; show no interval then.
 
-    What is drawn may be anything else that differs as a whole, such as episodes or games. `weights`, one for each:
-    what it counts in the mean, such as the number of frames that its score is a mean of.
+    Instead of seeds, other units may be drawn, such as episodes or games. `weights`: one per unit, its weight in the
+    mean, such as the number of frames that its score is a mean of.
     """
     scores = np.asarray(scores, dtype=float)
     drawn = np.random.default_rng(0).integers(len(scores), size=(DRAWS, len(scores)))

@@ -35,5 +35,5 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> Float[Tensor, "*S"]:
-        """Of the population; zero for an empty stream."""
+        """Standard deviation of the population; zero for an empty stream."""
         return (self.squares / self.n.clamp(min=1)).sqrt()

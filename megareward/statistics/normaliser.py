@@ -1,4 +1,4 @@
-"""Frames scaled by the statistics of the first of them."""
+"""Frames normalised by the statistics of the first ones."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -24,7 +24,7 @@ class Normaliser:
         self.std = torch.tensor(255.0, device=device)
 
     def observe(self, frames: UInt8[Tensor, "B px_h px_w"]) -> None:
-        """Take frames into the statistics, evenly from all given, until there are enough."""
+        """Add frames to the statistics, evenly spread over those given, until there are enough."""
         wanted = 0 if self.kind == "fixed" else min(self.n_frames - self.n_seen, len(frames))
         if wanted <= 0:
             return
@@ -34,7 +34,7 @@ class Normaliser:
         self.n_seen += wanted
         # In place: a captured CUDA graph reads these very tensors.
         self.mean.copy_(self.moments.mean)
-        self.std.copy_(self.moments.std.mean().clamp(min=1.0))  # a dead screen must not divide by zero
+        self.std.copy_(self.moments.std.mean().clamp(min=1.0))  # a constant screen must not divide by zero
 
     def __call__(self, frames: UInt8[Tensor, "*B px_h px_w"]) -> Float[Tensor, "*B px_h px_w"]:
         return (frames - self.mean) / self.std
@@ -45,7 +45,7 @@ class Normaliser:
         return 255.0 / self.std
 
     def copy_from(self, other: "Normaliser") -> None:
-        """Scale as another one does from now on; what it has seen stays its own."""
+        """Copy the scaling of another normaliser, without its count of frames."""
         self.mean.copy_(other.mean)
         self.std.copy_(other.std)
 

@@ -1,4 +1,4 @@
-"""Rewards of unknown size made comparable: divided by the standard deviation of their discounted return."""
+"""Rewards normalised by the standard deviation of their discounted return."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ class ReturnScale:
         """Sum of squared deviations from the mean."""
 
     def scale(self, rewards: Float[Tensor, "T N"], real: Bool[Tensor, "T N"]) -> Float[Tensor, "T N"]:
-        """Take a rollout into the statistics, then divide it. Steps that are no transition do not count."""
+        """Add a rollout to the statistics, then divide it. Steps that are not real transitions are left out."""
         returns = []
         for r, happened in zip(rewards, real, strict=True):
             self.filtered = torch.where(happened, self.discount * self.filtered + r, self.filtered)
@@ -32,12 +32,12 @@ class ReturnScale:
 
     @property
     def std(self) -> Float[Tensor, ""]:
-        """1 while everything seen was the same: a reward that is always 0 stays 0."""
+        """The standard deviation; 1 while all values were the same, so a reward that is always 0 stays 0."""
         variance = self.squares / self.count.clamp(min=1)
         return torch.where(variance > 1e-16, variance, torch.ones_like(variance)).sqrt()
 
     def _observe(self, x: Float[Tensor, "T N"], real: Bool[Tensor, "T N"]) -> None:
-        """Chan et al.: join the moments of a batch with those of all before it."""
+        """Chan et al.: join the moments of a batch with those of all earlier ones."""
         weight = real.double()
         n = weight.sum()
         mean = (x * weight).sum() / n.clamp(min=1)

@@ -14,7 +14,7 @@ Episodes = Sequence[Mapping[str, Any]]
 
 
 def last_scores(episodes: Episodes) -> list[float]:
-    """Of the last 50 games, or of as many as there are."""
+    """Scores of the last 50 games, or of as many as there are."""
     return [episode["score"] for episode in episodes[-RECENT:]]
 
 
@@ -23,12 +23,12 @@ def last_mean(episodes: Episodes) -> float:
 
 
 def standard_error(scores: Sequence[float] | np.ndarray) -> float:
-    """Of the mean; NaN for a single score, which says nothing about others."""
+    """Standard error of the mean; NaN for a single score."""
     return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
 
 
 def curve(episodes: Episodes) -> list[list[int | float]]:
-    """[frames, mean score of the last 50 games] at no more than 200 moments, evenly spread over the frames."""
+    """[frames, mean score of the last 50 games] at up to 200 points, evenly spread over the frames."""
     sums = np.concatenate([[0.0], np.cumsum([float(episode["score"]) for episode in episodes])])
     ends = _ends(episodes)
     starts = np.maximum(ends - RECENT, 0)
@@ -42,7 +42,7 @@ def curve_errors(episodes: Episodes) -> list[float]:
 
 
 def _ends(episodes: Episodes) -> np.ndarray:
-    """How many games are over at each moment of the curve."""
+    """Number of finished games at each point of the curve."""
     if not episodes:
         return np.zeros(0, dtype=np.int64)
     frames = [episode["frames"] for episode in episodes]

@@ -2,5 +2,5 @@
 
 sight      things of a few frames by sight, each followed from frame to frame
 networks   what a thing will look like next (RTM's Phi), and which action moved it (ADM's guess)
-models     direct control of every thing and whom it relied on; the losses of both networks
+models     direct control of every thing and what it relied on; the losses of both networks
 """

@@ -54,7 +54,7 @@ class ThingLearner:
         return {name: torch.stack([step[name] for step in steps]).mean() for name in steps[0]} if steps else {}
 
     def state_dict(self) -> State:
-        """Everything needed to go on exactly from here, the models included."""
+        """Everything needed to continue exactly from here, the models included."""
         state = joined(optimiser=optimiser_state(self.optimiser), replay=self.replay.state_dict())
         return self.models.state_dict() | state | {"draws": self.draws.get_state(), "noise": self.noise.get_state()}
 

@@ -1,13 +1,13 @@
-"""Who controls what, thing by thing: direct control (ADM's part) and whom each thing relied on (RTM's part).
+"""Control, thing by thing: direct control of each thing (ADM's part) and what it relied on (RTM's part).
 
-  direct    a thing is under control as far as it tells which action was taken: the guess of a network that sees how
-            this thing alone looked and looks now, by how far it is from no guess [D32]
+  direct    the information about the action in a thing: a network that sees how this thing alone looked and looks now
+            predicts the action; what counts is how far its prediction is from an even one [D32]
   relation  Phi draws what a thing will look like from the thing alone. Where that fails, every neighbour in turn is
-            shown beside it: whoever makes the drawing better is who it relied on (the posterior of these explanations).
-            A thing that was not there before relies on whoever draws it. One that looks as it did relies on itself
+            shown beside it, and the thing relies on those that improve the drawing (the posterior of these
+            explanations). A thing that was not there before relies on those that draw it; an unchanged one on itself
 
 A ball that flies on is explained by itself, one that bounces off a paddle only with the paddle: there control changes
-hands. A car that passes by the walker is explained by itself all the time, and takes nothing along.
+hands. A car that passes by the walker is explained by itself all the time, and takes over no control.
 """
 
 import math
@@ -31,30 +31,30 @@ from megareward.things.sight import Things, apart, farthest, find, follow, most_
 from megareward.types import Bool, Float, Int, Tensor, UInt8
 
 NOISE = 16 / 255
-"""Standard deviation of a pixel about what was drawn, from black to white."""
+"""Standard deviation of a pixel around its drawing, as a share of the range from black to white."""
 DOUBT = 20.0
-"""Nats that speak against anybody else having to do with how a thing looks: so much better must the drawing be."""
+"""Nats by which another thing must improve the drawing of a thing before it is the likelier explanation."""
 READABLE = 0.1
-"""A thing that tells less of the action than this share of all that there is to tell is not controlled."""
+"""Least information about the action, as a share of log A, for a thing to count as controlled."""
 DARKER, NEITHER, BRIGHTER = 28, 128, 228
-"""The levels of a frame as it is seen by contrast."""
+"""The levels of a frame with `things.sight` contrast."""
 WITH_A_NEIGHBOUR = 0.6
-"""How often Phi learns from a thing and a neighbour of it together, where there is one; else from the thing alone."""
+"""Probability that Phi learns from a thing together with a neighbour, where there is one; else from it alone."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The things of a transition and who is who. S is as many as the fullest frame of all environments shows."""
+    """The things of a transition, matched between frames. S: their number in the fullest frame of all environments."""
 
     frames: Float[Tensor, "N F px_h px_w"]
     """K frames up to s_{t-1}, then s_t, as differences to the background, from -1 to 1."""
     sighted: UInt8[Tensor, "N F px_h px_w"]
-    """The same as things were looked for in them, ..."""
+    """The same frames, in the form in which things are searched, ..."""
     ground: UInt8[Tensor, "px_h px_w"]
     """... and the background."""
     things: Things
     same: Bool[Tensor, "N F S"]
-    """Whether the slot shows, in the last frame, anything, and in all others what it held in s_{t-1}."""
+    """Whether the slot shows the thing that it held in s_{t-1}; in the last frame, whether it shows any thing."""
 
     @property
     def was(self) -> Bool[Tensor, "N S"]:
@@ -66,7 +66,7 @@ class Seen:
 
     @cached_property
     def pixels(self) -> Bool[Tensor, "N F S px_h px_w"]:
-        """Of every thing in every frame. Who needs few of them asks `own`."""
+        """Pixels of every thing in every frame; `own` computes only some of them."""
         own = pixels(self.things.boxes, self.things.levels, self.sighted[:, :, None], self.ground)
         return own & self.same[..., None, None]
 
@@ -96,7 +96,7 @@ class Seen:
 
 
 class ThingAttention(NamedTuple):
-    """What a step says of the up to S things of each environment, and where they are."""
+    """What the networks find of up to S things of each environment in one step, and where these are."""
 
     direct: Float[Tensor, "N S"]
     relation: Float[Tensor, "N S S"]
@@ -125,7 +125,7 @@ class ThingModels:
         self.device, self.S, self.K = torch.device(device), config.things.slots, config.rtm.stack
         self.grid = Grid(config.H, config.W, *frame_shape)
         sizes = (frame_shape, self.K, n_actions, config.rtm.local_features)
-        with torch.random.fork_rng(devices=[]):  # the weights are a function of the seed, and touch no other draw
+        with torch.random.fork_rng(devices=[]):  # weights depend on the seed only, and leave the global rng as it was
             torch.manual_seed(seed)
             self.draws, self.guesses = Draws(*sizes), Guesses(*sizes)
         if any(side % self.draws.block for side in frame_shape):
@@ -141,11 +141,11 @@ class ThingModels:
         return self.background.frame.float() / 255
 
     def find(self, frames: UInt8[Tensor, "N F px_h px_w"]) -> Int[Tensor, "N F S 6"]:
-        """The things of every frame by itself. Whoever sees a frame more than once may keep this."""
+        """The things of every frame on its own. Keep the result for a frame that is used more than once."""
         return find(*self._as_sighted(frames), self.S)
 
     def _as_sighted(self, frames: UInt8[Tensor, "*B px_h px_w"]) -> tuple[Tensor, UInt8[Tensor, "px_h px_w"]]:
-        """Frames and background as things are looked for in them. By contrast there are three levels only."""
+        """Frames and background, in the form in which things are searched; three levels only with sight `contrast`."""
         background = self.background.frame
         if self.config.things.sight == "level":
             return frames, background
@@ -175,7 +175,7 @@ class ThingModels:
         now: UInt8[Tensor, "N px_h px_w"],
         found: Int[Tensor, "N F S 6"] | None = None,
     ) -> ThingAttention:
-        """For one real transition of every environment. `found`: what `find` says of the stack and of `now`."""
+        """For one real transition of every environment. `found`: the result of `find` for the stack and `now`."""
         seen = self.see(stack, now, found)
         goes_on = seen.things.goes_on[:, -1] & seen.now.any((-2, -1))
         changed = (seen.before ^ seen.now).any((-2, -1)) | ~goes_on
@@ -185,7 +185,7 @@ class ThingModels:
         )
 
     def direct(self, seen: Seen) -> Float[Tensor, "N S"]:
-        """What each thing tells of the action, as a share of all there is to tell where every action is as likely."""
+        """Information about the action in each thing, as a share of log A; 0 where it is not `READABLE`."""
         n, thing = seen.now.any((-2, -1)).nonzero().unbind(1)
         told = seen.frames.new_zeros(seen.now.shape[:2])
         if len(n) and self.n_actions > 1:
@@ -203,8 +203,8 @@ class ThingModels:
     def relation(
         self, seen: Seen, actions: Int[Tensor, "N"], goes_on: Bool[Tensor, "N S"], changed: Bool[Tensor, "N S"]
     ) -> Float[Tensor, "N S S"]:
-        """Only what is in question is drawn: a thing alone if it changed, with a neighbour if it is not yet explained,
-        and all that is near something new."""
+        """The relation [to, from]. Only what is needed is drawn: a thing alone if it changed, with each neighbour if
+        that does not explain it, and all that is near a new thing."""
         boxes = seen.things.boxes
         was, fresh = seen.before.any((-2, -1)), changed & ~goes_on
         blank = -(seen.frames[:, -1, None] * seen.now / NOISE).square().sum((-2, -1)) / 2  # (N, S)
@@ -234,7 +234,7 @@ class ThingModels:
         with_itself: bool = False,
     ) -> Float[Tensor, "N S S"]:
         """[to, from]: the log-likelihood of what each thing `to` looks like, drawn from each `source` alone, or from
-        source and thing itself; 0 where nobody asked. Phi draws around the thing only, as that is all it takes."""
+        source and thing itself; 0 elsewhere. Phi draws only the thing's surroundings, as that is all it takes."""
         n, thing, other = (to[:, :, None] & source).nonzero().unbind(1)
         found = seen.frames.new_zeros(*to.shape, to.shape[1])
         if len(n):
@@ -260,7 +260,7 @@ class ThingModels:
         random: Float[Tensor, "N 4 S"],
         found: Int[Tensor, "N F S 6"] | None = None,
     ) -> dict[str, Float[Tensor, ""]]:
-        """Of Phi, on one thing of each transition, alone or with a neighbour; and of the guess, on one thing of each.
+        """Of Phi, on one thing of each transition, alone or with a neighbour; and of Theta, on one thing of each.
         `random`: numbers from 0 to 1 that decide which. `found`: see `attend`."""
         with torch.no_grad():
             seen = self.see(stack, now, found)

@@ -1,4 +1,4 @@
-"""The two networks that look at things: one draws what comes next, one guesses the action."""
+"""The two networks that see things: one draws (predicts) what they will look like, one predicts the action."""
 
 import torch
 import torch.nn.functional as F
@@ -7,12 +7,12 @@ from torch import nn
 from megareward.types import Float, Int, Tensor
 
 KERNELS = (5, 5, 3)
-"""Sides of the drawing convolutions; together a pixel is told of those up to 5 away."""
+"""Sides of the drawing convolutions; together they see pixels up to 5 away."""
 
 
 def block_of(frame_shape: tuple[int, int]) -> int:
-    """Pixels along a side that the convolutions see as one, with the more features: on a large screen things move
-    farther, in pixels. 1 on 32 pixels, 2 on 84."""
+    """Side of the blocks of pixels that the convolutions see as one position with more features: on a large screen
+    things move farther, in pixels. 1 on 32 pixels, 2 on 84."""
     return max(1, round(min(frame_shape) / 42))
 
 
@@ -30,14 +30,14 @@ class Draws(nn.Module):
 
     @property
     def reach(self) -> int:
-        """Pixels that a thing can be told of."""
+        """How far, in pixels, what is shown can influence the drawing."""
         return self.block * sum(kernel // 2 for kernel in KERNELS)
 
     def forward(
         self, shown: Float[Tensor, "M K h w"], scenery: Float[Tensor, "*B h w"], actions: Int[Tensor, "M"]
     ) -> Float[Tensor, "M h w"]:
-        """`shown`: K frames or a part of them, oldest first, as differences to the scenery, in which nothing else has
-        any."""
+        """`shown`: K frames or a part of them, oldest first, as differences to the scenery, which are 0 where
+        nothing is shown."""
         seen = torch.cat([shown, scenery.expand(len(shown), 1, -1, -1)], 1)
         x = self.enter(F.pixel_unshuffle(seen, self.block).contiguous(memory_format=torch.channels_last))
         x = F.relu(x + self.action(actions)[:, :, None, None])
@@ -45,7 +45,7 @@ class Draws(nn.Module):
 
 
 class Guesses(nn.Module):
-    """Theta: how a thing looked and looks now -> which action was taken in between, as logits."""
+    """Theta: how a thing looked and looks now -> logits of the action in between."""
 
     def __init__(self, frame_shape: tuple[int, int], frames: int, n_actions: int, features: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Guesses(nn.Module):
         self.inner = nn.Conv2d(C, 2 * C, 3, stride=2, padding=1)
         self.hidden = nn.Linear(2 * C, 4 * C)
         self.leave = nn.Linear(4 * C, n_actions)
-        nn.init.normal_(self.leave.weight, std=0.01)  # before it has learnt anything it guesses nothing
+        nn.init.normal_(self.leave.weight, std=0.01)  # untrained, it predicts all actions almost equally
         nn.init.zeros_(self.leave.bias)
 
     def forward(

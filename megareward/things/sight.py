@@ -1,4 +1,4 @@
-"""Things of a few frames by sight, followed from one to the next.
+"""Things found in a few frames, and followed from one to the next.
 
 A thing is a connected patch of one level that is not the background (`objects.vision`), and it keeps its slot while it
 is seen (`objects.tracking`). Levels are grey levels, or brighter and darker than the background (`things.models`).
@@ -25,7 +25,7 @@ class Things(NamedTuple):
     levels: Int[Tensor, "N F S"]
     """Mean level."""
     goes_on: Bool[Tensor, "N F S"]
-    """It is what the slot held a frame before."""
+    """Whether it is the thing that the slot held a frame before."""
 
     @property
     def there(self) -> Bool[Tensor, "N F S"]:
@@ -36,7 +36,7 @@ class Things(NamedTuple):
         return self.there & ~self.goes_on
 
     def known_since(self) -> Bool[Tensor, "N F S"]:
-        """Whether the slot has held what it holds in the last frame but one since then."""
+        """Whether the slot has held the same thing from this frame to the last but one; last: whether it still does."""
         *_, F, _ = self.levels.shape
         since = [self.there[:, F - 2]]
         for f in range(F - 2, 0, -1):
@@ -47,7 +47,7 @@ class Things(NamedTuple):
 def find(
     frames: UInt8[Tensor, "N F px_h px_w"], background: UInt8[Tensor, "px_h px_w"], S: int
 ) -> Int[Tensor, "N F S 6"]:
-    """What each frame shows, the largest first, as the numbers of `Boxes`: still without knowing what was what."""
+    """The things in each frame, the largest first, as the numbers of `Boxes`; not yet matched between frames."""
     N, F, px_h, px_w = frames.shape
     found = find_boxes(frames.flatten(0, 1), background, S, (SMALLEST, px_h * px_w // 4))
     return torch.stack(found, -1).view(N, F, S, 6)
@@ -59,7 +59,7 @@ def most_in_a_frame(found: Int[Tensor, "N F S 6"]) -> int:
 
 
 def follow(found: Int[Tensor, "N F S 6"], reach: int) -> Things:
-    """Who is who, from the first frame on. A thing moves by less than `reach` pixels in a step."""
+    """Match things from frame to frame, from the first on. A thing moves by less than `reach` pixels in a step."""
     N, _, S, _ = found.shape
     slots, seen = Slots.empty(N, S, found.device), []
     for frame in found.unbind(1):

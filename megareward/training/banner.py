@@ -1,4 +1,4 @@
-"""What a run says before anything is built: what is trained, where, and about how long it will take. Free of torch."""
+"""What a run prints before anything is built: what is trained, where, and about how long it takes. Free of torch."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from megareward.quantities import count, duration
 from megareward.training.config import TrainConfig
 
 CPU_FRAMES_PER_SECOND = {("mini", True): 3_000, ("mini", False): 4_000, ("atari", True): 1_300, ("atari", False): 2_500}
-"""Of training on two cores, by kind of game and whether control models are trained: roughly."""
+"""Rough training speed on two cores, by kind of game and whether control models are trained."""
 
 
 def frames_per_second(config: TrainConfig, kind: str) -> float:
-    """Roughly. On a GPU: what was measured for Atari on an H200 with 16 cores grows so with the environments."""
+    """Rough training speed. On a GPU: a fit over numbers of environments to Atari on an H200 with 16 cores."""
     if kind == "cuda":
         return 60_000 * config.n_envs / (config.n_envs + 50)
     return CPU_FRAMES_PER_SECOND["mini" if config.game_row.preset == "mini" else "atari", config.tracks_control]

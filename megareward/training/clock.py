@@ -6,10 +6,10 @@ import torch
 
 
 class Clock:
-    """Seconds of one iteration by what they were spent on.
+    """Seconds of one iteration by phase.
 
-    A GPU works behind the host's back, so the host's own time says where it waited rather than for what. With `waits`
-    every lap ends when the CUDA stream of the caller is empty; the side stream goes on.
+    A GPU runs asynchronously, so time on the host shows where it waited rather than for what. With `waits` every lap
+    synchronises the caller's CUDA stream; the side stream goes on.
     """
 
     def __init__(self, waits: bool = False) -> None:

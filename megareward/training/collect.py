@@ -1,7 +1,7 @@
-"""Collecting a rollout, plainly: the agent acts on frame t, the environments answer with frame t+1, observers look.
+"""Collecting a rollout, plainly: the agent acts on frame t, the environments return frame t+1, observers record it.
 
-`fast_collect` does the same with CUDA graphs and groups of environments that take turns; a test holds the two to the
-same numbers.
+`fast_collect` does the same with CUDA graphs and groups of environments that take turns; a test checks that both give
+the same numbers.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from megareward.training.score_book import ScoreBook
 
 
 class Collector:
-    """Fills a rollout step by step. Game rewards are logged in the score book and stored only if the rollout asks."""
+    """Fills a rollout step by step. The score book logs game rewards; a rollout stores them only if asked to."""
 
     def __init__(
         self,
@@ -33,10 +33,10 @@ class Collector:
         self.exponentials = torch.zeros(env.n_envs, env.n_actions, device=rollout.device)
         self.policy_on = torch.ones((), device=rollout.device)
         self.n_steps = 0
-        """Of the present rollout, so far."""
+        """Steps of the present rollout collected so far."""
 
     def begin(self, step: Step) -> None:
-        """The first frames of new games."""
+        """Store the first frames of new games."""
         self.rollout.show(0, step)
         self.observe(0)
 
@@ -79,12 +79,12 @@ class Collector:
             rollout.record(index, observer.advance(self.seen(index)))
 
     def seen(self, index: torch.Tensor) -> Seen:
-        """What the environments show in the samples `index` of one moment."""
+        """The input of the observers for the samples `index`, all of one time step."""
         rollout, N = self.rollout, self.rollout.n_envs
         before = torch.where(index < N, index, index - N)  # no action led to the first frame of all: any will do
         return Seen(rollout.stacks(index), rollout.actions.view(-1)[before], rollout.first.flatten()[index], index % N)
 
     def value_last_frame(self) -> None:
-        """What the agent expects after the rollout, for its returns."""
+        """Store the value of the frame after the rollout, from which returns are bootstrapped."""
         index = self.rollout.index(self.rollout.T)
         self.rollout.value(index, self.agent.values(index))

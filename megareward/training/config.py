@@ -1,4 +1,4 @@
-"""What a run is made of. A run is a pure function of this and of nothing else. Free of torch."""
+"""The config of a run. A run is a pure function of it and of nothing else. Free of torch."""
 
 import dataclasses
 import sys
@@ -23,14 +23,14 @@ CONFIG_VERSION = 2
 """Rises when a config file of an older version can no longer be read."""
 
 NO_BEARING = ("device", "checkpoint_minutes", "env.threads", "control.execution")
-"""Settings that change no number but for rounding: where a run trains, how often it saves, how many threads emulate,
-and how control models are computed, of which `auto` depends on the device anyway."""
+"""Settings that change numbers by rounding at most: the device, how often a run saves, emulator threads, and how
+control models are computed, whose `auto` depends on the device anyway."""
 
 MOST_SAMPLES = 2**24
-"""In a rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
+"""Most samples in one rollout: their frames alone take 16 GiB in mini games, 118 GiB in Atari."""
 
 FARTHEST_SHIFT = 16
-"""Of a camera, in pixels per step. The time it takes to find it grows with the square: 544 shifts are tried for 16."""
+"""Largest --stabilise, in pixels per step. The search time grows with its square: 544 shifts are tried for 16."""
 
 
 @dataclass(frozen=True)
@@ -38,44 +38,45 @@ class TrainConfig:
     """One training run."""
 
     method: str
-    """Which reward teaches the agent; `megareward methods` lists them."""
+    """The reward that the agent is trained on; `megareward methods` lists all."""
     game: str = "mini-pong"
-    """`megareward games` lists them; any common spelling will do."""
+    """Name of the game in any common spelling; `megareward games` lists all."""
     frames: int = 200_000
     """Emulator frames to train for. Atari: 4 per agent step, so 80M frames are 20M decisions. Mini games: 1."""
     seed: int = 0
+    """Seed of all random numbers of the run."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where the networks live; auto takes a GPU if there is one."""
+    """Device of the networks; auto: a GPU if there is one."""
     deterministic: bool = False
-    """Two runs of one seed on the same GPU give the same bits: only kernels that add up in a fixed order, which may be
-    slower. A CPU's runs are reproducible without it."""
+    """Use only deterministic kernels, so that two runs of one seed on the same GPU are bit-equal; may be slower. Runs
+    on a CPU are reproducible without it."""
     show_score: Literal["auto", "yes", "no"] = "auto"
-    """Whether the screen's score stays visible. auto: only where the agent is trained on it anyway."""
+    """Whether the score stays visible on the screen. auto: only if the agent is trained on it anyway."""
     checkpoint_minutes: float = 2.0
-    """Time between checkpoints; 0 saves after every update."""
+    """Minutes between checkpoints; 0: save after every update."""
     n_envs: int = 8
     """Environments stepped together (PPO paper: 8)."""
     rollout_steps: int = 128
     """Agent steps per environment between two updates (PPO paper: 128)."""
     warmup_steps: int = 614_400
-    """Decisions with uniformly random actions during which only models learn; the same for every method that
-    has a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128. `megareward
-    train` takes at most a quarter of the run's decisions, unless this is given."""
+    """Length of the warm-up in decisions: random play at the start, from which only models learn. The same for every
+    method with a reward of its own, and for world-model. Not in the paper. Released code: 600 rollouts of 8 x 128.
+    `megareward train` takes at most a quarter of the run's decisions, unless this is given."""
     episodic: bool = True
-    """The rule for death, the same for every method. True: a return ends where the game says so, with a lost life
-    (Atari; see --env.life-loss-is-terminal) or a lost game. False: it flows on into the next life and the next game,
-    and mega-reward loses nothing at an end. The released code: True."""
+    """Whether a return ends at death; the same rule for every method. True (released code): it ends with a lost life
+    (Atari; see --env.life-loss-is-terminal) or a lost game. False: it continues into the next life and the next game,
+    and mega-reward loses nothing at an end."""
     with_score: bool = False
-    """Train on the game's score, too: a second stream of reward beside the method's own (--score.*). Not the paper's
-    setting; every table says so beside the method's name."""
+    """Also train on the game's score, as a second reward stream beside the method's own (--score.*). Not the paper's
+    setting; tables mark it beside the method's name."""
     score: ScoreConfig = field(default_factory=ScoreConfig)
     noise: NoiseConfig = field(default_factory=NoiseConfig)
     stabilise: int = 0
-    """Hold the picture still where the player moves the camera: a shift of the whole screen by up to so many pixels per
-    step is found and taken back (docs/games.md). 0: frames are shown as they are."""
+    """Hold the picture still if the player moves the camera: shifts of the whole screen by up to this many pixels per
+    step are detected and undone (docs/games.md). 0: frames are shown as they are."""
     start_from: str | None = None
-    """Folder of another run that this one starts from: the trunk and action head of its policy, and what observers that
-    both have had learnt by then. Value heads, optimiser, schedules and the models of rewards are fresh."""
+    """Folder of another run to start from: its policy's trunk and action head, and the models of observers that both
+    runs have, are taken over. Value heads, optimiser, schedules and reward models start fresh."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     g_channel: Literal["auto", "yes", "no"] = "no"
@@ -169,18 +170,18 @@ class TrainConfig:
 
     @property
     def hides_score(self) -> bool:
-        """Whether score boxes are painted out: always under the play protocol, and before a policy of such a run."""
+        """Whether score boxes are painted out. --show-score auto: always, unless a policy learns from the score."""
         shown = self.uses_score and self.method_row.policy_learns
         return {"auto": not shown, "yes": False, "no": True}[self.show_score]
 
     @property
     def plays_by_itself(self) -> bool:
-        """Whether its method learns to act from something else than the score, which may stand beside it."""
+        """Whether the method trains a policy on something other than the score, which may be added (`with_score`)."""
         return self.method_row.trains_policy and not self.method_row.uses_score
 
     @property
     def warms_up(self) -> bool:
-        """Whether it begins with random play: to teach models, which the score does not."""
+        """Whether the run begins with random play, from which its models learn."""
         return self.plays_by_itself or (self.method_row.models_first and self.start_from is None)
 
     @property
@@ -190,12 +191,12 @@ class TrainConfig:
 
     @property
     def observers(self) -> tuple[str, ...]:
-        """Who watches: the method's own observers, and control where the policy is shown g."""
+        """Names of the observers: the method's own, and `control` if the policy sees g."""
         return tuple(dict.fromkeys([*self.method_row.observers, *(["control"] if self.shows_g else [])]))
 
     @property
     def observers_of_policy(self) -> tuple[str, ...]:
-        """Those without which the policy cannot act: all, if it sees any field."""
+        """Observers that the policy needs to act: all of them if it sees any recorded field, else none."""
         spec = self.method_row
         return self.observers if self.channels or spec.vectors or spec.skill else ()
 
@@ -211,7 +212,7 @@ class TrainConfig:
 
     @property
     def uses_oracle(self) -> bool:
-        """Whether the control maps are not learnt but true: a diagnosis, not a result."""
+        """Whether the control maps are true instead of learnt: for diagnosis, not for results."""
         return self.control.oracle.lags > 0
 
     def overlaps_on(self, device: str) -> bool:
@@ -226,7 +227,7 @@ class TrainConfig:
 
     @property
     def warmup_iterations(self) -> int:
-        """Rollouts of random actions."""
+        """Rollouts of the warm-up."""
         return -(-self.warmup_steps // self.batch) if self.warms_up else 0
 
     @property
@@ -255,16 +256,16 @@ def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def bearing(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings, as `to_dict` gives them, that bear on what is learnt: without those that change no number, without
-    the control models' where none is trained, without the warm-up where there is none, without the second stream where
-    the score is not used, and without noise and camera where nothing is done about them."""
+    """The settings, as `to_dict` gives them, that affect what is learnt. Left out are those in `NO_BEARING`, those of
+    control models if none is trained, the warm-up if there is none, the score's stream if it is not added, and noise
+    and camera stabilisation if they are off."""
     config = upgraded(config)
     run = TrainConfig(method=config["method"], game=config["game"], g_channel=config.get("g_channel", "auto"))
     bears = {name: value for name, value in config.items() if name not in NO_BEARING}
     bears["g_channel"] = run.shows_g
     if config.get("start_from"):
         bears["start_from"] = Path(config["start_from"]).name  # which run, wherever it lies
-    if "episodic" in config["reward"]:  # what holds, not who said it
+    if "episodic" in config["reward"]:  # the rule that holds, whichever setting it comes from
         exception = {"yes": True, "no": False}.get(config["reward"]["episodic"], config.get("episodic", True))
         bears["reward"] = config["reward"] | {"episodic": exception}
         bears.pop("episodic", None)
@@ -291,13 +292,13 @@ BEFORE_A_CHOICE: dict[str, dict[str, Any]] = {
     "rtm": {"model": "pairs", "local_credit": "even"},
     "latent": {"combine": "sum"},
 }
-"""What was done where a setting of the control models is younger than the run."""
+"""Values of control model settings for runs that are older than the setting: what was done then."""
 
 
 def upgraded(config: dict[str, Any]) -> dict[str, Any]:
-    """Settings as version 1 wrote them, under their present names; others are returned as they are. Before there was a
-    choice, cells carried control and not things, direct control was attention, RTM was of pairs, control added up, and
-    all pixels spoke alike."""
+    """Settings of an older version under their present names; current ones are returned as they are. Settings that did
+    not exist get what was done then: cells rather than things carried control, direct control was attention, RTM was of
+    pairs, control was summed, and all pixels counted alike."""
     control = config.get("control")
     if isinstance(control, dict):
         for name, was in BEFORE_A_CHOICE.items():
@@ -327,8 +328,8 @@ def create_run(
     files: dict[str, bytes] | None = None,
     numbered: bool = False,
 ) -> RunFolder:
-    """The folder of a new run; `start` says what it starts from, `files` are its first files beside config.json.
-    `numbered`: of the first free name."""
+    """Create the folder of a new run. `start`: what it starts from, for config.json. `files`: its first files beside
+    config.json. `numbered`: if `path` exists, take the first free of path-2, path-3, ..."""
     record = {"config_version": CONFIG_VERSION, "config": to_dict(config), "provenance": provenance}
     return RunFolder.create(path, record | ({"start": start} if start else {}), files, numbered)
 
@@ -346,8 +347,8 @@ def read_config(folder: RunFolder, warn: Callable[[str], None] = lambda text: No
 
 
 def from_dict(data: dict[str, Any], source: str, warn: Callable[[str], None] = lambda text: None) -> TrainConfig:
-    """Rebuild a config from JSON. A field we do not know means that a newer version wrote it, and is refused; a field
-    that is missing is younger than the file: it takes its default, aloud."""
+    """Rebuild a config from JSON. An unknown field was written by another version and is refused. A missing field is
+    newer than the file and takes its default, with a warning."""
     if not isinstance(data, dict) or "method" not in data:
         raise UsageError(f"{source} holds no configuration of a run.")
     data = upgraded(data)
@@ -380,14 +381,14 @@ def _build(cls: type, data: dict[str, Any], source: str, classes: dict[str, type
             raise UsageError(
                 f"{source} has {value!r} for '{name}' of {cls.__name__}, which is no {shown}; put it right."
             )
-        elif typing.get_origin(kind) is tuple:  # JSON knows lists only
+        elif typing.get_origin(kind) is tuple:  # JSON has only lists
             value = tuple(value)
         values[name] = value
     return cls(**values)
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value from JSON is of the kind that a field declares."""
+    """Whether a value from JSON has the type that a field declares."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return isinstance(value, str) and value in parts
@@ -401,5 +402,5 @@ def _is_of(value: Any, kind: Any) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**48  # more counts nothing
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**48  # no count is larger
     return kind is Any or isinstance(value, kind)

@@ -27,7 +27,7 @@ from megareward.types import Int, Tensor
 from megareward.waiting import waiting
 
 MAX_ENVS = 32
-"""A step of few games takes as long as one of many: what it costs are the policy's kernels."""
+"""Games played in parallel. A step of few takes as long as one of many: the policy's kernels dominate."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Evaluation:
     cut: int
     """How many of the games a time limit ended."""
     skills: list[int] = field(default_factory=list)
-    """The code of each game, where the policy has skills and plays a whole game by one of them."""
+    """The skill of each game, if the policy has skills and plays a whole game with one of them."""
 
     @property
     def mean(self) -> float:
@@ -54,7 +54,8 @@ class Evaluation:
 
     @property
     def best_skill(self) -> tuple[int, float, int] | None:
-        """The code whose games scored most, their mean, and their number. Chosen after the fact, so never the score."""
+        """The skill with the highest mean score, that mean, and its number of games. Chosen after the fact, so it is
+        never reported as the score."""
         by_skill: dict[int, list[float]] = {}
         for skill, score in zip(self.skills, self.scores, strict=False):
             by_skill.setdefault(skill, []).append(score)
@@ -69,7 +70,7 @@ class Game(Episode):
     """A game of an evaluation."""
 
     skill: int | None = None
-    """The code it was played by; None without skills, or where codes change during a game."""
+    """The skill it was played with; None without skills, or if skills change during a game."""
 
 
 def evaluate_run(
@@ -103,8 +104,8 @@ def save_evaluation(result: Evaluation, file: Path) -> None:
 
 
 def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
-    """All tensors of the newest whole checkpoint, and the frames it was trained for. Settings that were changed since
-    are named."""
+    """All tensors of the newest whole checkpoint, and the frames it was trained for. Warns of settings in config.json
+    that differ from the checkpoint's."""
 
     def accept(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         if state.get("frames") != int(path.name):
@@ -124,8 +125,8 @@ def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict
 
 
 def other_settings(folder: RunFolder) -> dict[str, tuple[Any, Any]]:
-    """What config.json says otherwise than the newest checkpoint, as (there, here) by dotted name. Fields that one of
-    the two does not have are of another version and do not count."""
+    """Settings that differ, as (in the newest checkpoint, in config.json) by dotted name. Fields that one of the two
+    lacks come from another version and are ignored."""
     saved, here = newest_state(folder.checkpoints).get("config"), folder.record()["config"]
     saved, here = (flat(upgraded(config)) if isinstance(config, dict) else {} for config in (saved, here))
     names = [name for name in saved if name in here and name not in NO_BEARING]
@@ -134,7 +135,7 @@ def other_settings(folder: RunFolder) -> dict[str, tuple[Any, Any]]:
 
 @contextmanager
 def mismatch_explained() -> Iterator[None]:
-    """Tensors that do not fit what config.json describes are refused in one sentence."""
+    """Turn errors of tensors that do not fit config.json into a `UsageError` of one sentence."""
     try:
         yield
     except (RuntimeError, KeyError, TypeError) as mismatch:
@@ -142,7 +143,7 @@ def mismatch_explained() -> Iterator[None]:
 
 
 class Player:
-    """N games played by what a checkpoint holds, which no longer learns; without it, at random."""
+    """Plays N games with the policy and observers of a checkpoint, which do not learn; without one, at random."""
 
     def __init__(
         self,
@@ -155,8 +156,8 @@ class Player:
         tracks: bool = True,
         random: bool = False,
     ) -> None:
-        """`tracks` False leaves out observers of whose fields the policy sees nothing. `random`: the policy does not
-        play, but the observers are the run's own."""
+        """`tracks` False leaves out observers whose fields the policy does not see. `random`: actions are random, but
+        the observers are the run's own."""
         config = replace(config, ppo=replace(config.ppo, precision="float32"))
         env = self.env = make_game(config, n_envs, device)
         world, generator = world_of(env, device, seed, config), torch.Generator(device).manual_seed(seed)
@@ -188,7 +189,7 @@ class Player:
 
     @torch.no_grad()
     def step(self, greedy: bool = False) -> Step:
-        """`greedy`: take the likeliest action instead of drawing one."""
+        """`greedy`: take the likeliest action instead of sampling one."""
         step = self.collector.step(0, self._clock, greedy=greedy)
         self.rollout.roll()
         self.finished = self.collector.score_book.close(0, 0)
@@ -199,11 +200,11 @@ class Player:
 
     @property
     def actions(self) -> Int[Tensor, "N"]:
-        """Those that led to the newest frame."""
+        """The actions that led to the newest frame."""
         return self.rollout.actions[0]
 
     def field(self, name: str) -> Tensor | None:
-        """What was recorded of the newest frame, if anybody records it."""
+        """This field of the newest frame; None if no observer records it."""
         return self.rollout.fields[name][0] if name in self.rollout.fields else None
 
 
@@ -217,7 +218,7 @@ def play(
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Game]:
-    """`episodes` whole games. Each environment owes a fixed number of them, so long games count fully."""
+    """Play `episodes` whole games. Each environment plays a fixed number of them, so that long games count fully."""
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1

@@ -25,10 +25,10 @@ class Kind:
     """What a copy is for."""
 
     kept: str
-    """What its checkpoint says that it has kept."""
+    """The entry `kept` in its checkpoint's state."""
     lost: str
     files: tuple[str, ...]
-    """Of the run, copied as they are."""
+    """Files of the run that are copied unchanged."""
 
 
 _LOGS = (*LOGS, "processes.jsonl", "eval.jsonl")
@@ -92,7 +92,7 @@ def export_run(run: Path, out: Path, name: str = "small") -> Exported:
 
 
 def pack_run(run: Path, out: Path, name: str = "small") -> Exported:
-    """The same copy as one file, `out`, of which unpacking makes a folder of that name without its ending."""
+    """The same copy as one file, `out`; unpacking it gives a folder of that name without the ending."""
     if out.exists():
         raise ExistsError(out)
     [ending] = [end for end in PACKED if out.name.endswith(end)]
@@ -107,14 +107,14 @@ def pack_run(run: Path, out: Path, name: str = "small") -> Exported:
 
 
 def played_with(config: TrainConfig, tensors: State, maps: bool = False) -> State:
-    """The policy, and the models of observers without which it cannot act; with `maps` those of all observers."""
+    """Tensors of the policy and of the observers that it needs to act; with `maps`, of all observers."""
     observers = config.observers if maps else config.observers_of_policy
     needed = ("policy.", *(f"observer.{name}." for name in observers))
     return {name: t for name, t in tensors.items() if name.startswith(needed) and ".optimiser." not in name}
 
 
 def readme(record: Record) -> str:
-    """Where an agent comes from and how well it plays, in a few lines."""
+    """Text about where an agent comes from and how well it plays."""
     where = record.provenance
     return (
         f"# {record.game}, {record.label}, seed {record.seed}\n\n"
@@ -125,7 +125,7 @@ def readme(record: Record) -> str:
 
 
 def score(record: Record) -> str:
-    """Of whole games after training if there were any, else of the last games of training."""
+    """The score in words: of whole games after training if there were any, else of the last games of training."""
     if record.score is None and not record.evaluations:
         return "no game was finished"
     if not record.evaluations:

@@ -1,9 +1,9 @@
 """Collecting a rollout, fast: the same numbers as `collect.Collector`, in another order of work.
 
-- Environments may come in groups that take turns: while one group is answered, the others emulate.
-- On a GPU everything between a group's answer and its next actions is one of two CUDA graphs: `look` (frames arrive,
-  observers look) and `act` (the policy decides). They read the time and the group from tensors on the device.
-- Between two moments observers get time to learn, as in the plain form; here it overlaps with emulation.
+- Environments may come in groups that take turns: while the policy acts for one group, the others emulate.
+- On a GPU everything between a group's frames and its next actions runs in two CUDA graphs: `look` (frames arrive,
+  observers record fields) and `act` (the policy decides). They read time step and group from tensors on the device.
+- Between two time steps observers may learn, as in the plain form; here this overlaps with emulation.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class FastCollector(Collector):
         self._members = torch.arange(n, device=rollout.device)
         self._now = torch.zeros((), dtype=torch.int64, device=rollout.device)
         self._start = torch.zeros((), dtype=torch.int64, device=rollout.device)
-        """The first environment of the group whose turn it is."""
+        """Index of the first environment of the current group."""
         self.captured = [observer for observer in observers if observer.capturable]
         self.others = [observer for observer in observers if not observer.capturable]
         self.act = CapturedFunction(self._act, enabled=graphs)
@@ -89,18 +89,18 @@ class FastCollector(Collector):
         self.value_last_frame()
 
     def _index(self) -> Int[Tensor, "n"]:
-        """The samples of the group whose turn it is."""
+        """The samples of the current group at the current time step."""
         return self._now * self.rollout.n_envs + self._start + self._members
 
     def _look(self) -> None:
-        """What the group has sent becomes frame `now`, and observers record their fields of it."""
+        """Store the group's new frames as those of time `now`, and let observers record their fields of them."""
         index = self._index()
         self.rollout.place(index)
         for observer in self.captured:
             self.rollout.record(index, observer.advance(self.seen(index)))
 
     def _act(self) -> Int[Tensor, "n"]:
-        """The group acts on frame `now`; the decision goes into the rollout."""
+        """Let the group act on frame `now`, and store the decision in the rollout."""
         index = self._index()
         exponentials = self.exponentials[self._start + self._members]
         decision = self.agent.decide(index, exponentials, self.policy_on)

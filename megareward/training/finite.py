@@ -1,4 +1,4 @@
-"""Metrics are read from the device, and a run in which anything is not finite stops there."""
+"""Read metrics from the device, and stop a run in which anything is not finite."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The line that a run keeps on the terminal: frames, rate, time left, what it does just now, score and losses."""
+"""The progress line of a run on the terminal: frames, rate, time left, present activity, score and losses."""
 
 import contextlib
 import sys
@@ -13,23 +13,23 @@ SHOWN = {"loss/policy": "policy", "loss/value": "value", "loss/entropy": "entrop
 
 
 class Now(NamedTuple):
-    """Where a run is at this moment, also within a rollout."""
+    """The present state of a run, also within a rollout."""
 
     frames: int
     doing: str = ""
     warmup_frames: int = 0
-    """Of random play before the policy learns; 0 if there are none."""
+    """Frames of random play before the policy learns; 0 if there are none."""
 
 
 class ProgressLine:
-    """On a terminal it renews itself four times a second, elsewhere a plain line comes now and then: from a thread, as
-    a rollout may take minutes on a CPU."""
+    """On a terminal it is redrawn four times a second; elsewhere a plain line is printed now and then. Both happen in a
+    thread, as a rollout may take minutes on a CPU."""
 
     PLAIN_EVERY = 15.0
     """Seconds between plain lines."""
 
     def __init__(self, now: Callable[[], Now], total: int, *, quiet: bool) -> None:
-        """`now` is asked from another thread."""
+        """`now` is called from another thread."""
         self.now, self.total, self.quiet = now, total, quiet
         self.begun, self.frames_then = time.monotonic(), now().frames
         self.score: float | None = None
@@ -55,7 +55,7 @@ class ProgressLine:
         return rate, max(self.total - frames, 0) / max(rate, 1e-9)
 
     def learnt(self, score: float | None, metrics: dict[str, float]) -> None:
-        """What the last iteration brought."""
+        """Take note of the score and the losses of the last iteration."""
         self.score = score
         self.losses = "  ".join(f"{label} {metrics[name]:.3g}" for name, label in SHOWN.items() if name in metrics)
 
@@ -77,7 +77,7 @@ class ProgressLine:
         return "  ".join(part for part in [self.notice, *parts] if part)
 
     def announce(self, text: str) -> None:
-        """Begin the line with this from now on. It may be called by a handler of signals: another thread will write."""
+        """Begin the line with this from now on. Safe in a signal handler, since another thread prints it."""
         self.notice = text
         self._wake.set()
 
@@ -117,6 +117,6 @@ class ProgressLine:
 
 @contextlib.contextmanager
 def ignore_lost_terminal() -> Iterator[None]:
-    """After SIGHUP nobody reads any more, and a run must be saved all the same."""
+    """Ignore failed writes: after SIGHUP the terminal is gone, but the run must still be saved."""
     with contextlib.suppress(OSError, ValueError):
         yield

@@ -1,4 +1,4 @@
-"""What a run tells while it works: a line on the terminal, metrics.jsonl, scores.jsonl and TensorBoard."""
+"""The output of a run while it trains: a line on the terminal, metrics.jsonl, scores.jsonl and TensorBoard."""
 
 import json
 import sys
@@ -28,8 +28,8 @@ class Logger:
         now: Callable[[], Now] | None = None,
         track: Tracker = "none",
     ) -> None:
-        """`now`: where the run is, also within a rollout; without it the line moves with `log` alone. `track`: who else
-        gets the metrics."""
+        """`now`: returns the run's state, also within a rollout; without it only `log` moves the line. `track`: tracker
+        that gets the metrics too."""
         self.folder, self.frames = folder, frames
         self.metrics: TextIO = open(folder.path / "metrics.jsonl", "a", opener=no_links)  # noqa: SIM115 - closed in `close`
         self.scores: TextIO = open(folder.path / "scores.jsonl", "a", opener=no_links)  # noqa: SIM115

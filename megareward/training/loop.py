@@ -6,7 +6,7 @@
   4. rewards learn, then observers: at once, or during step 1 of the next iteration
   5. everything finite? Then logs and, every few minutes, a checkpoint (`training.process`)
 
-During the warm-up of the play protocol actions are random and PPO's update is left out, but for an auxiliary loss;
+During the warm-up of the play protocol actions are random and PPO's update is left out, except for an auxiliary loss;
 everything else is the same.
 """
 
@@ -48,9 +48,9 @@ class Trainer:
         self.iteration = 0
         self.frames = 0
         self.doing = "starts"
-        """For people who watch."""
+        """Present activity, for the progress line."""
         self.precise_clock = False
-        """Wait for the device at every lap of the clock: true shares of the time, at some cost in speed."""
+        """Synchronise with the device at every lap of the clock, for exact times at some cost in speed."""
 
     def begin(self, seed: int | None = None) -> None:
         """Start new games."""
@@ -88,7 +88,7 @@ class Trainer:
 
         self.rollout.roll()
         numbers = read_finite(metrics, self.agent.weights())
-        clock.lap("learn")  # the device is waited for here, and PPO is what it does last
+        clock.lap("learn")  # `read_finite` waits for the device, whose last work is PPO
         per_step = self.env.n_envs * self.env.frame_skip
         episodes = self.score_book.close(self.frames, per_step)
         self.iteration += 1
@@ -106,10 +106,10 @@ class Trainer:
 
     @property
     def frames_so_far(self) -> int:
-        """Also those of the rollout that is being collected."""
+        """Frames, including those of the rollout that is being collected."""
         return self.frames + self.collector.n_steps * self.env.n_envs * self.env.frame_skip
 
     def finish(self) -> None:
-        """Finish what is under way before the run is saved, and make sure that it is worth saving."""
+        """Finish pending updates before the run is saved, and check that everything is finite."""
         for observer in self.observers.values():
             read_finite(observer.finish(), self.agent.weights())

@@ -1,4 +1,4 @@
-"""How much memory this process holds."""
+"""Memory use of this process."""
 
 import os
 import resource
@@ -8,7 +8,7 @@ import torch
 
 
 def host_mib() -> float:
-    """Resident memory of this process; where the system does not tell, its largest so far."""
+    """Resident memory of this process in MiB; if the system does not report it, its peak so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -17,7 +17,7 @@ def host_mib() -> float:
 
 
 def memory_in_use(device: torch.device) -> dict[str, float]:
-    """For the logs: a run whose memory grows should be seen to."""
+    """Metrics for the logs, in which a memory leak can be seen."""
     used = {"memory/host_mib": host_mib()}
     if device.type == "cuda":
         used["memory/gpu_mib"] = torch.cuda.memory_reserved(device) / 2**20

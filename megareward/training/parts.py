@@ -26,7 +26,7 @@ from megareward.world import World
 
 
 def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_groups: bool = False) -> BatchedEnv:
-    """The game that the config names, its camera held still and through noise if it asks for that."""
+    """The game that the config names, with camera stabilisation and noise if the config asks for them."""
     hide = config.hides_score
     env = make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
     env = Stabilised(env, config.stabilise) if config.stabilise else env
@@ -34,7 +34,7 @@ def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_grou
 
 
 def world_of(env: BatchedEnv, device: torch.device, seed: int, config: TrainConfig | None = None) -> World:
-    """`config`: of the run, where anything but the observers will read it."""
+    """The `World` of a run. Without `config` it is for observers only."""
     known: tuple[Any, ...] = ()
     if config is not None:
         graphs = config.ppo.cuda_graphs and device.type == "cuda"
@@ -52,7 +52,7 @@ def make_observers(
     learns: bool = True,
     with_relation: bool = False,
 ) -> dict[str, Observer]:
-    """Those that the config asks for, or some of them by name."""
+    """The observers that the config asks for, or only those in `names`."""
     overlaps = learns and config.overlaps_on(world.device.type)
     context = Context(
         world,
@@ -70,7 +70,7 @@ def make_observers(
 
 
 def make_rewards(config: TrainConfig, world: World) -> ScaledRewards:
-    """The method's own and, only if the config declares it, the game's score beside them."""
+    """The method's own rewards and, only if the config says `with_score`, the game's score beside them."""
     terms = config.method_row.build(config.reward, world)
     if config.with_score:
         terms = beside_the_score(terms, config.score, world)
@@ -80,7 +80,7 @@ def make_rewards(config: TrainConfig, world: World) -> ScaledRewards:
 def make_rollout(
     config: TrainConfig, world: World, observers: dict[str, Observer], steps: int, n_streams: int
 ) -> Rollout:
-    """With room for every field that the observers declare; for the game's rewards only if the run uses them."""
+    """A rollout with buffers for all fields of the observers, and for game rewards only if the run uses them."""
     fields = [field for observer in observers.values() for field in observer.fields]
     n_streams = max(n_streams, 1)
     return Rollout(steps, world, config.policy.stack, fields=fields, n_streams=n_streams, keeps_score=config.uses_score)
@@ -111,7 +111,7 @@ def make_collector(
     agent: Agent,
     generator: torch.Generator,
 ) -> Collector:
-    """The plain one where there is nothing to be fast with."""
+    """The fast collector if there are CUDA graphs or groups of environments, else the plain one."""
     graphs = rollout.device.type == "cuda" and config.ppo.cuda_graphs
     watching = list(observers.values())
     if graphs or env.n_groups > 1:

@@ -14,9 +14,9 @@ from megareward.rewards.settings import ScoreConfig, preset_settings
 from megareward.training.config import TrainConfig
 
 NO_LIMIT = 1e9
-"""Of a gradient's norm."""
+"""Limit of the gradient norm that never clips."""
 MANY_TRANSITIONS = 256
-"""The least that control models learn from at a time where there are many environments."""
+"""Smallest batch of the control models, in transitions, with many environments."""
 
 
 def paper(config: TrainConfig) -> TrainConfig:
@@ -38,7 +38,7 @@ def paper(config: TrainConfig) -> TrainConfig:
 
 
 def released(config: TrainConfig) -> TrainConfig:
-    """What the authors' code does, without its hand-made settings per game; the policy sees no g."""
+    """What the authors' code does, without its hand-tuned settings per game; the policy does not see g."""
     return replace(
         config,
         n_envs=8,
@@ -62,8 +62,8 @@ def default(config: TrainConfig) -> TrainConfig:
 
 
 def moved(config: TrainConfig) -> TrainConfig:
-    """Not the paper's reward: mega-reward is paid, at every step, for the control of what moves and is not the body.
-    Nothing is lost at an end, since nothing was paid in advance. On top of whatever else is set."""
+    """Not the paper's reward: at every step, mega-reward is the control of what moves and is not the agent's body.
+    Nothing is subtracted at an end, since nothing was given in advance. Other settings stay as they are."""
     reward = config.reward
     if "end_takes_all" in vars(reward):
         reward = replace(reward, end_takes_all=False)
@@ -71,14 +71,14 @@ def moved(config: TrainConfig) -> TrainConfig:
 
 
 def things(config: TrainConfig) -> TrainConfig:
-    """The reward of `moved` with things in place of cells: a thing keeps its control wherever it goes, and one that is
-    near takes none but by being moved."""
+    """The reward of `moved` with things in place of cells: a thing keeps its control wherever it goes, and a thing near
+    it gains control only by being moved."""
     config = moved(config)
     return replace(config, control=things_control(config.control))
 
 
 def many(config: TrainConfig) -> TrainConfig:
-    """Many environments on a GPU, whatever else is set: as many passes over each sample, in larger batches.
+    """Many environments on a GPU, on top of other presets: as many passes over each sample, in larger batches.
 
     128 x 32 samples per update keep the policy fresh (one update per 4096 decisions), and minibatches of 512 are twice
     the published ones; control models that learn from fewer than 256 transitions at a time learn from 256. Learning
@@ -106,9 +106,10 @@ def mini(config: TrainConfig) -> TrainConfig:
 
 
 def rnd_paper(config: TrainConfig) -> TrainConfig:
-    """RND's own setting for hard exploration (Burda et al. 2018b): score and novelty as two streams, of which novelty
-    flows on beyond the end of a game; sticky actions, games of at most 4500 decisions, a lost life is no end; PPO
-    without decay, clipped gradients and normalised advantages. For every method that can be trained beside the score.
+    """RND's own setting for hard exploration (Burda et al. 2018b): score and novelty as two streams, where returns of
+    novelty continue beyond the end of a game; sticky actions, games of at most 4500 decisions, a lost life is no end;
+    PPO without decay, gradient clipping or normalised advantages. For every method that can be trained beside the
+    score.
     """
     reward, env = config.reward, config.env
     if "episodic" in vars(reward):
@@ -166,7 +167,7 @@ def with_short_warmup(config: TrainConfig) -> TrainConfig:
 
 
 def refuse_only_warmup(config: TrainConfig) -> None:
-    """A run that is over before its policy has learnt anything is a mistake."""
+    """Refuse a run that would end before its policy learns anything."""
     if not config.plays_by_itself or config.warmup_iterations < config.iterations:
         return
     per, least = config.frames_per_iteration, config.frames_per_iteration * (config.warmup_iterations + 1)
@@ -177,7 +178,7 @@ def refuse_only_warmup(config: TrainConfig) -> None:
 
 
 def without_fast_paths(config: TrainConfig) -> TrainConfig:
-    """`--plain`: the same run as plainly as it can be computed: float32, kernel by kernel, one thing after another."""
+    """`--plain`: the same run computed plainly: float32, no CUDA graphs or fused kernels, no overlap, one group."""
     execution = replace(config.control.execution, bf16="off", dense="off", fused="off", folded="off", graph="off")
     return replace(
         config,

@@ -11,7 +11,7 @@ FOLDER = Path(megareward.__file__).parent / "pretrained"
 
 
 def pretrained_games() -> list[str]:
-    """The games that an agent comes for."""
+    """The games for which the package has a trained agent."""
     return sorted(path.name for path in FOLDER.iterdir() if is_run(path))
 
 

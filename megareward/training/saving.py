@@ -14,13 +14,13 @@ from megareward.types import Tensor
 
 SMALL, POLICY = "what training needs", "what it takes to play"
 WATCHED = "what it takes to play and to draw control maps"
-"""What a copy of a checkpoint may say that it has kept (`training.export`)."""
+"""Values of `kept` in the state of a copied checkpoint (`training.export`)."""
 LEFT_OUT = ("rollout", "running", "env", "observer.control.replay", "observer.control.lagged")
-"""Parts that a small copy lacks: games begin anew, and replays fill again."""
+"""Parts that a small copy leaves out: games start again, and replays fill again."""
 
 
 def tensors_of(trainer: Trainer) -> State:
-    """Every tensor by name; work that is still under way is finished first."""
+    """Every tensor by name; pending updates are finished first."""
     trainer.finish()
     parts = {
         "rollout": trainer.rollout.state_dict(),
@@ -46,8 +46,8 @@ def state_of(trainer: Trainer) -> dict[str, Any]:
 
 
 def restore(trainer: Trainer, source: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Go on from the checkpoint `source`: with the games themselves, or with new ones where the emulator cannot be
-    saved. One whose tensors are not this run's counts as damaged."""
+    """Restore the run from the checkpoint `source`, with its games or, if they were not saved, with new ones. Tensors
+    that do not fit this run count as damage."""
     check(trainer, state, source)
     check_state(trainer, state, source)
     expected = {name: tensor for name, tensor in tensors_of(trainer).items() if ".lagged." not in name}
@@ -85,7 +85,7 @@ def without(parts: tuple[str, ...], tensors: State) -> State:
 
 
 def check_state(trainer: Trainer, state: dict[str, Any], source: Path) -> None:
-    """The plain values must be of their kinds, and of this checkpoint."""
+    """Check that the plain values have the right types and belong to this checkpoint."""
     try:
         book, sizes = state["score_book"], state["log_sizes"]
         counts = [state["iteration"], state["frames"], book["episodes"], *book["steps"], *sizes.values()]

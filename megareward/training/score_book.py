@@ -35,12 +35,12 @@ class ScoreBook:
         self._rows: list[torch.Tensor] = []
 
     def record(self, step: Step) -> None:
-        """Remember one step of all environments, or of a group that takes its turn; nothing is read back yet."""
+        """Keep one step of all environments, or of the current group, on the device; `close` reads it."""
         flags = [step.episode_over, step.truncated & step.episode_over, step.first]
         self._rows.append(torch.stack([step.rewards.double(), *(f.double() for f in flags)]))
 
     def close(self, frames: int, frames_per_step: int) -> list[Episode]:
-        """Read back everything recorded since the last call, which began at `frames` frames."""
+        """Finished games among the steps recorded since the last call; the first of these began at `frames` frames."""
         if not self._rows:
             return []
         groups = len(self.running) // self._rows[0].shape[1]
@@ -73,7 +73,7 @@ class ScoreBook:
         }
 
     def load_state(self, state: dict[str, Any], *, same_games: bool) -> None:
-        """`same_games` is False where the emulator starts new episodes after a restart: half games are dropped."""
+        """`same_games` False: the emulator starts new episodes after a restart, so unfinished games are dropped."""
         if same_games:
             self.running, self.steps = np.array(state["running"]), np.array(state["steps"])
         self.recent = deque(state["recent"], maxlen=RECENT)

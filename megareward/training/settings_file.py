@@ -1,10 +1,10 @@
-"""Settings as a file that people write, compare and keep: one `name: value` per line, as the options are called.
+"""Settings as a text file to write, compare and keep: one `name: value` per line, with the names of the options.
 
     method: mega
     game: breakout
     ppo.learning_rate: 0.00025
 
-Such a file is YAML and can be read by anything that reads YAML; of YAML only this is understood here. Free of torch.
+Such a file is valid YAML, but only this subset of YAML is read here. Free of torch.
 """
 
 import json
@@ -23,7 +23,7 @@ def write_settings(config: TrainConfig, path: Path) -> Path:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """By name. A value is JSON, or plain text; `#` begins a comment."""
+    """The settings of a file by dotted name. A value is JSON or plain text; `#` begins a comment."""
     try:
         text = path.read_text()
     except OSError as why:
@@ -46,7 +46,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def plain_value(text: str) -> Any:
-    """`0.1`, `true`, `[1, 2]` and `"a: b"` as JSON has them; anything else is text."""
+    """The value of a JSON text, such as `0.1`, `true`, `[1, 2]` or `"a: b"`; anything else is text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -54,7 +54,7 @@ def plain_value(text: str) -> Any:
 
 
 def with_settings(config: TrainConfig, settings: dict[str, Any], source: Path) -> TrainConfig:
-    """The config with these settings, by dotted name, in place of its own."""
+    """The config with these settings replaced; they are given by dotted name."""
     data = to_dict(config)
     known = flat(data)
     for name, value in settings.items():

@@ -4,7 +4,7 @@
                   that an observer has learnt (control models, a world model), if both runs have that observer
   fresh           value heads, which belong to rewards; the optimiser; all schedules; the models of rewards; the games
 
-The new run's folder keeps a copy, so that it needs the other one no more.
+The new run's folder keeps a copy, so that the other one is no longer needed.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from megareward.training.evaluate import newest_tensors
 from megareward.training.loop import Trainer
 
 START = "start.safetensors"
-"""In a run's folder: what it has taken over."""
+"""File in a run's folder that holds what it has taken over."""
 IN_WORDS = {"trunk": "the policy's trunk", "action_head": "its action head", "normaliser": "its statistics of frames"}
 ALWAYS_FRESH = "optimiser, schedules and the models of rewards"
 
@@ -38,8 +38,8 @@ def require_source(config: TrainConfig) -> None:
 
 
 def take_over(trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What the run named in the config hands over: whose it is, for config.json, and the file that holds it. All of it
-    is loaded, too, so that what does not fit is refused before there is a folder."""
+    """What is taken over from the run named in the config: a description for config.json, and the file that holds it.
+    It is also loaded into `trainer`, so that what does not fit is refused before there is a folder."""
     config = trainer.config
     source = RunFolder.open(Path(config.start_from or ""))
     tensors, frames = newest_tensors(source, warn)
@@ -66,7 +66,7 @@ def take_over(trainer: Trainer) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def begin_from(trainer: Trainer, folder: RunFolder) -> str:
-    """Load what the folder keeps. Returns what to say of it."""
+    """Load what the run has taken over, from its folder. Returns a message about it."""
     path = folder.path / START
     if not path.exists():
         raise RunError(f"{path} is missing, which the run was to start from; bring it back, or start a new run.")
@@ -80,7 +80,7 @@ def begin_from(trainer: Trainer, folder: RunFolder) -> str:
 
 
 def load(trainer: Trainer, taken: State, source: str) -> None:
-    """Into the run, or a refusal that names the first tensor that does not fit."""
+    """Load `taken` into the run, or raise a `UsageError` that names the first tensor that does not fit."""
     if policy := {name: tensor for name, tensor in taken.items() if not name.startswith("observer.")}:
         trainer.agent.load_policy(policy, CARRIED_OVER)
     for name, observer in trainer.observers.items():

@@ -1,4 +1,4 @@
-"""Signals that want a run to end: Ctrl-C, SIGTERM, SIGHUP. The first one is obeyed when the rollout is done."""
+"""Signals that stop a run: Ctrl-C, SIGTERM, SIGHUP. After the first one, the run ends with the present rollout."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -9,15 +9,15 @@ from megareward.errors import StoppedError
 from megareward.parent import STOPPING
 
 PATIENCE = 5.0
-"""Seconds that a rollout has to end after a signal; then it is dropped, if the ones before are saved."""
+"""Seconds that a rollout may still take after a signal; then it is dropped, if the ones before are saved."""
 
 
 class DroppedError(Exception):
-    """A rollout was given up half-way because a signal wants the run to end."""
+    """A rollout or an evaluation was dropped half-way because a signal stops the run."""
 
 
 class Stop:
-    """Signals that want the run to end, and what is done about them."""
+    """The signals received so far, and their handlers."""
 
     def __init__(self, announce: Callable[[str], None]) -> None:
         self.announce = announce
@@ -30,11 +30,11 @@ class Stop:
 
     @property
     def interruption(self) -> StoppedError:
-        """What ends the command."""
+        """The exception that ends the command."""
         return StoppedError(self.numbers[-1])
 
     def note(self, number: int, _frame: Any) -> None:
-        """The first signal is a request, the second one is an order."""
+        """Signal handler. The first signal stops the run after the present rollout, the second one at once."""
         STOPPING.set()
         self.numbers.append(number)
         if len(self.numbers) > 1:
@@ -43,13 +43,13 @@ class Stop:
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
     def give_up(self, _number: int, _frame: Any) -> None:
-        """The rollout has had its time."""
+        """Handler of the timer: drop the rollout if it may be dropped."""
         if self.droppable:
             raise DroppedError
 
     @contextmanager
     def may_drop(self, droppable: bool) -> Iterator[None]:
-        """Work that may be dropped half-way, if nothing else is lost by that."""
+        """While this is entered, the work may be dropped half-way if `droppable`, that is if nothing else is lost."""
         self.droppable = droppable
         try:
             yield
@@ -59,7 +59,7 @@ class Stop:
 
 @contextmanager
 def stop_signals(announce: Callable[[str], None] = lambda text: None) -> Iterator[Stop]:
-    """While this is entered, Ctrl-C, SIGTERM and SIGHUP are noted in what it yields and announced at once."""
+    """While this is entered, Ctrl-C, SIGTERM and SIGHUP are recorded in the yielded `Stop` and announced at once."""
     stop = Stop(announce)
     handlers = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), stop.note)
     try:

@@ -1,4 +1,4 @@
-"""Metrics to a tracker on the network, beside the files that every run writes."""
+"""Sends metrics to an online tracker, beside the files that every run writes."""
 
 import importlib.util
 import uuid
@@ -11,11 +11,11 @@ from megareward.runs.folder import RunFolder
 Tracker = Literal["none", "wandb"]
 
 IDENTITY = "wandb-id.txt"
-"""In a run's folder: which run of the tracker is its own."""
+"""File in a run's folder that holds the id of its run in the tracker."""
 
 
 def check_tracker(track: Tracker) -> None:
-    """Refuse one that is not installed."""
+    """Refuse a tracker that is not installed."""
     if track == "wandb" and importlib.util.find_spec("wandb") is None:
         raise UsageError("--track wandb needs the package wandb: pip install 'megareward[wandb]'.")
 

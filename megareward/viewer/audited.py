@@ -1,4 +1,4 @@
-"""The episodes of an audit as a recording: what the run believes to control beside what it truly does."""
+"""The episodes of an audit as a recording: the run's control maps beside the truth."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -34,8 +34,8 @@ def bar_chart(
     linear: bool = False,
     width: int = 760,
 ) -> str:
-    """One group of bars per name, one bar per series, or words in its place; None is said to be missing, once where
-    all of a group is. `level` is drawn as a line."""
+    """One group of bars per name, with one bar, or words, per series; None is shown as missing, only once if all of
+    a group is. `level` is drawn as a line."""
     groups = [(name, own if any(own) else own[:1]) for name, own in groups]
     bars = [bar for _, own in groups for bar in own if isinstance(bar, Bar)]
     ends = (

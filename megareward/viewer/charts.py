@@ -15,7 +15,7 @@ STYLES = (
 
 @dataclass(frozen=True)
 class Line:
-    """One curve with its interval; x rises."""
+    """One curve with its interval; x is increasing."""
 
     name: str
     x: np.ndarray
@@ -33,11 +33,11 @@ class Level:
 
 
 WIDE, NARROW = 760, 400
-"""Widths of charts. Text has the same size in both; what is as narrow as a phone has its names below."""
+"""Widths of charts. Text has the same size in both; narrow charts, for phones, have the names below."""
 
 
 def fitting(draw: Callable[..., str]) -> str:
-    """A chart, drawn by its `width` alone, for wide windows and again for phones; the style sheet shows one of them."""
+    """A chart drawn twice, for wide windows and for phones; the style sheet shows one. `draw` takes the `width`."""
     return f'<div class="on-wide">{draw(width=WIDE)}</div><div class="on-narrow">{draw(width=NARROW)}</div>'
 
 
@@ -56,7 +56,7 @@ def line_chart(
     below = width <= NARROW
     left, right, top, bottom = (42, 14, 16, 38) if below else (58, min(24 + names_wide, 260), 16, 38)
     values = np.concatenate([a for line in lines for a in (line.y, line.low, line.high) if a is not None])
-    values = np.concatenate([values, *(scores for _, scores in dots)])  # no game is drawn where it was not
+    values = np.concatenate([values, *(scores for _, scores in dots)])  # the axis must contain every game
     low, high = _range(values, [level.y for level in levels])
     end = max(float(line.x[-1]) for line in lines)
     inner_w, inner_h = width - left - right, height - top - bottom
@@ -113,7 +113,7 @@ def line_chart(
 
 
 def _spots(line: Line, x: np.ndarray, y: np.ndarray, x_name: str, most: int = 40) -> list[str]:
-    """Invisible places along a line that tell their numbers to whoever points at them."""
+    """Invisible spots along a line that show their numbers as tooltips."""
     every = max(1, len(x) // most)
     spots = []
     for i in range(0, len(x), every):
@@ -128,7 +128,7 @@ def _spots(line: Line, x: np.ndarray, y: np.ndarray, x_name: str, most: int = 40
 
 
 def spark_chart(lines: Sequence[tuple[int, Line]], *, label: str, width: int = 200, height: int = 52) -> str:
-    """Curves the size of a word; each with the number of its style."""
+    """Curves the size of a word, each given with the number of its style."""
     values = np.concatenate([line.y for _, line in lines])
     low, high = float(values.min()), float(values.max())
     end, span = max(float(line.x[-1]) for _, line in lines) or 1.0, (high - low) or 1.0
@@ -171,7 +171,7 @@ def standing(
 def _rows(
     marks: Sequence[tuple[str, float]], low: float, span: float, width: int, left: int
 ) -> list[list[tuple[str, float, float, str]]]:
-    """(name, score, x, anchor) of every mark, in as many rows as keep their words apart."""
+    """(name, score, x, anchor) of every mark, in enough rows that no words overlap."""
     rows: list[list[tuple[str, float, float, str]]] = []
     ends: list[float] = []
     for name, score in sorted(marks, key=lambda mark: mark[1]):
@@ -189,7 +189,7 @@ def _rows(
 
 
 def share_bar(shares: Sequence[tuple[str, float]], *, label: str, width: int = WIDE) -> str:
-    """Parts of a whole, side by side, the large ones named."""
+    """A bar of the parts of a whole, side by side; large ones are named."""
     total = sum(value for _, value in shares) or 1.0
     parts, x = [f'<svg viewBox="0 0 {width} 34" role="img" aria-label="{html.escape(label)}">'], 0.0
     for i, (name, value) in enumerate(shares):
@@ -212,7 +212,7 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
 
 def number(value: float) -> str:
-    """12345678 -> 12.3M, 40000 -> 40k, 1234.5 -> 1,234; the minus is a real one."""
+    """12345678 -> 12.3M, 40000 -> 40k, 1234.5 -> 1,234; with a true minus sign."""
     size = abs(value)
     if size >= 1e6:
         text = f"{size / 1e6:.3g}M"
@@ -224,7 +224,7 @@ def number(value: float) -> str:
 
 
 def _range(values: np.ndarray, levels: Sequence[float]) -> tuple[float, float]:
-    """What the curves need; a level may stretch it to twice that, no further."""
+    """The range of the curves; a level may extend it to at most twice that."""
     low, high = float(values.min()), float(values.max())
     span = (high - low) or max(abs(high), 1.0)
     for level in levels:

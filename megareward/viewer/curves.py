@@ -87,7 +87,7 @@ def _panel(axes: Any, game: str, records: list[Record]) -> None:
         if (score := published_score(column, game)) is not None:
             trained = published()[column].frames
             name = f"{what}, {count(trained)}: {score:g}" if trained else f"{what}: {score:g}"
-            is_near = 2 * low - high <= score <= 2 * high - low  # one far away would flatten the curves
+            is_near = 2 * low - high <= score <= 2 * high - low  # a distant one would flatten the curves
             axes.axhline(
                 score if is_near else low,
                 color="0.45",

@@ -17,8 +17,8 @@ TITLES = {
 def overlay(frame: np.ndarray, values: np.ndarray, H: int, W: int, colours: np.ndarray) -> np.ndarray:
     """(px_h, px_w, 3) uint8: cells coloured by `values` (HW,) in [0, 1], the game (px_h, px_w) visible through them.
 
-    What stands out from the frame's most common grey lightens a dark cell and darkens a light one: the ground shows the
-    map's own colour, shapes stay visible on every colour.
+    Pixels that differ from the frame's most common grey lighten a dark cell and darken a light one, so the background
+    shows the map's own colour and shapes stay visible on every colour.
     """
     px_h, px_w = frame.shape
     cells = colours[(values.clip(0, 1) * 255).round().astype(int)].reshape(H, W, 3)
@@ -51,7 +51,7 @@ def maps_of(recording: Recording) -> dict[str, np.ndarray]:
 
 
 def ceiling(values: np.ndarray) -> float:
-    """What the end of the ramp stands for: 1, unless g goes beyond it (unclipped it may reach 1 / (1 - rho))."""
+    """Value at the end of the colour ramp: 1, unless g exceeds it (unclipped it may reach 1 / (1 - rho))."""
     return max(1.0, float(np.nanmax(values, initial=0.0)))
 
 

@@ -1,4 +1,4 @@
-"""What a run's World Model sees and dreams, as a picture; and its original controller, looked for by CMA-ES."""
+"""What a run's World Model sees and dreams, as a picture; and its original controller, trained by CMA-ES."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +23,9 @@ import matplotlib.pyplot as plt
 
 ROWS = ("the game", "V's drawing of it", "expected by M", "dreamt by M")
 SEED = 4_000_000
-"""Of the games; far from those of training, evaluation and audits."""
+"""Seed of the games; far from those of training, evaluation and audits."""
 TEST_GAMES = 64
-"""That C and random play are compared in."""
+"""Games in which C and random play are compared."""
 
 
 def load_world(run: Path, device: torch.device, warn: Callable[[str], None]) -> tuple[TrainConfig, WorldModel, int]:
@@ -97,7 +97,7 @@ def draw(pictures: np.ndarray, steps: int, title: str, out: Path) -> None:
 def find_controller(
     config: TrainConfig, model: WorldModel, evolution: EvolutionConfig, tell: Callable[[int, float, float], None]
 ) -> dict[str, Any]:
-    """C by CMA-ES, and what it scores beside random play, in games that were not used to find it."""
+    """Train C by CMA-ES and compare its score with random play, in games that were not used to train it."""
 
     def make_env(n: int) -> Any:
         return make_game(config, n, model.device)

@@ -23,9 +23,9 @@ ORDER = ("frame", "direct", "true_direct", "g", "true_g")
 
 
 def best_moment(recording: Recording, columns: int, every: int = 1) -> int:
-    """Where to begin: the stretch inside one game that earns most, not counting a game's opening.
+    """First step of the stretch inside one game with the most mega-reward, not counting a game's opening.
 
-    When a game begins everything is new and earns; what a case study wants to show is control gained in play.
+    When a game begins, everything is new and gives reward; a case study should show control gained in play.
     """
     if recording.learnt is None:
         raise UsageError(
@@ -104,7 +104,7 @@ def case_study(
 
 
 def save_figure(figure: Any, paths: list[Path], dpi: int) -> None:
-    """Drawn in memory first, so that no half picture is left."""
+    """Save a figure; it is drawn in memory first, so that no partial file is left."""
     for path in paths:
         drawn = io.BytesIO()
         figure.savefig(drawn, dpi=dpi, format=path.suffix[1:])
@@ -131,7 +131,7 @@ def _heading(recording: Recording, t: int, later: int) -> str:
 
 
 def _scale(axes: Any, recording: Recording, name: str) -> None:
-    """The ramp with its two ends, so that a printed figure can be read as numbers."""
+    """Draw the colour ramp with the values of its ends."""
     source = recording.truth if name.startswith("true_") else recording.learnt
     top = ceiling(getattr(source, name.removeprefix("true_")))
     axes.imshow(RAMPS[name.removeprefix("true_")][::-1, None], aspect="auto", extent=(0, 1, 0, top))
@@ -143,7 +143,7 @@ def _scale(axes: Any, recording: Recording, name: str) -> None:
 
 
 def _rewards(axes: Any, recording: Recording, shown: np.ndarray, every: int) -> None:
-    """One bar under each frame: what was earned since the frame before it. Points of the game are marked."""
+    """One bar under each frame: the mega-reward since the frame before it. Points of the game are marked."""
     assert recording.learnt is not None
     since = [slice(max(t - every + 1, 0), t + 1) for t in shown]
     earned = [float(recording.learnt.mega_reward[s].sum()) for s in since]

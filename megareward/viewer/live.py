@@ -1,8 +1,8 @@
 """A run while it trains, as a page of this machine only: its curves, and its newest game with the control maps.
 
-The server reads the run's folder and nothing else, so it can be started, stopped and asked at any time, by the command
-that trains or by another one; a page that is loaded again shows the same. It listens on 127.0.0.1 and answers requests
-for that name only, so that no page of the web can ask it.
+The server only reads the run's folder, so it can be started and stopped at any time, by the command that trains or by
+another one; a reloaded page shows the same. It listens on 127.0.0.1 and answers only requests for that host, so that
+web pages cannot read it.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from megareward.viewer.recording import record_run
 from megareward.viewer.runs import Run, group_runs, score_line
 
 STEPS = 300
-"""Of the newest game, recorded with the newest checkpoint."""
+"""Steps of the newest game, recorded with the newest checkpoint."""
 CURVES = ("reward/", "control/g", "loss/entropy", "adm/accuracy")
-"""Beginnings of the metrics that are drawn small."""
+"""Prefixes of the metrics that are drawn as small curves."""
 
 
 class Live:
-    """What the page shows, made anew when the folder has changed."""
+    """The content of the page, updated when the folder has changed."""
 
     def __init__(self, path: Path, steps: int = STEPS, device: torch.device | None = None) -> None:
         self.folder, self.steps, self.device = RunFolder.open(path), steps, device or torch.device("cpu")
@@ -43,7 +43,7 @@ class Live:
         self._over = threading.Event()
 
     def state(self) -> dict[str, Any]:
-        """For the page, every few seconds."""
+        """The state that the page requests every few seconds."""
         logs = RunLogs.read(self.folder.path)
         done, total = (int(logs.metrics[-1]["frames"]) if logs.metrics else 0), int(logs.config["frames"])
         words = f"{count(done)} of {count(total)} frames" if done < total else f"over after {count(done)} frames"
@@ -83,7 +83,7 @@ class Live:
             self._over.wait(every)
 
     def look(self) -> None:
-        """Record a game if there is a checkpoint that was not shown yet."""
+        """Record a game if there is a newer checkpoint than the one shown."""
         saved = list_checkpoints(self.folder.checkpoints)
         if not saved or saved[-1].name == self.version:
             return
@@ -104,7 +104,7 @@ class Live:
 
 
 def handler_of(live: Live, names: set[str]) -> type[BaseHTTPRequestHandler]:
-    """Answers requests for the hosts `names`."""
+    """A request handler that answers only requests for the hosts `names`."""
 
     def frame() -> str:
         return resources.files("megareward.viewer").joinpath("static/live.html").read_text(encoding="utf-8")
@@ -121,7 +121,7 @@ def handler_of(live: Live, names: set[str]) -> type[BaseHTTPRequestHandler]:
             status, text = (404, "There is no such page.") if make is None else (200, make())
             if self.headers.get("Host", "").lower() not in names:
                 status, kind, text = 403, "text/plain", "Only for this machine."
-            with contextlib.suppress(ConnectionError):  # a page that is loaded again does not wait for the answer
+            with contextlib.suppress(ConnectionError):  # a page that is being reloaded drops the connection
                 self.answer(status, kind, text.encode())
 
         def answer(self, status: int, kind: str, data: bytes) -> None:
@@ -133,13 +133,13 @@ def handler_of(live: Live, names: set[str]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(data)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Says nothing: the terminal belongs to the run."""
+            """Print nothing, since the run uses the terminal."""
 
     return Handler
 
 
 def serve(live: Live, port: int = 0) -> ThreadingHTTPServer:
-    """A server that is bound and not running yet. Port 0 is any that is free."""
+    """A server that is bound but not running yet. Port 0: any free one."""
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), BaseHTTPRequestHandler)
     except OSError as why:

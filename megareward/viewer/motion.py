@@ -1,4 +1,4 @@
-"""The masks of a motion segmentation over the frames of a run: what it takes for objects, and where they go."""
+"""The masks of a motion segmentation over the frames of a run: its objects and their motion."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +19,11 @@ from megareward.viewer.drawing import grey
 from megareward.viewer.figure import save_figure
 
 LEAST_WAY = 0.25
-"""Pixels that an arrow's object must have come."""
+"""Least motion in pixels for which an arrow is drawn."""
 
 
 def segmentation_of(player: Player, learnt: dict[str, Tensor], config: TrainConfig) -> Callable[[Tensor], Motion]:
-    """Stacks -> motion, by the observer of `m-rnd`, or by the policy's trunk and the heads of `morel`."""
+    """A function from stacks to motion: the observer of `m-rnd`, or the policy's trunk with the heads of `morel`."""
     shape, motion = player.env.frame_shape, getattr(config.reward, "motion", None)
     if motion is None:
         raise UsageError("The run has no motion segmentation; give one of `morel` or `m-rnd`.")
@@ -47,7 +47,7 @@ def draw_masks(
     run: Path, out: Path, *, columns: int, every: int, start: int, seed: int, device: torch.device,
     warn: Callable[[str], None],
 ) -> list[Path]:  # fmt: skip
-    """A row of frames and under it the same with every object in a colour of its own and an arrow for its way."""
+    """Draw a row of frames, and under it the same with each object in its own colour and an arrow for its motion."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -3,13 +3,13 @@
 How the recording travels
 -------------------------
 Steps are cut into chunks of 256. A chunk is deflated and written as base64 into a script element of its own, so the
-page opens at once and unpacks only what is looked at. Inside a chunk, in this order:
+page opens at once and unpacks only what is viewed. Inside a chunk, in this order:
 
-  frames     each XOR the one before it: what does not move becomes zeros. 50 to 400 bytes a step are left of 7056
+  frames     each XOR the one before it: pixels that do not change become zeros. 50 to 400 bytes a step remain of 7056
   maps       direct, g and, where audited, their truth: one byte a cell, 255 being the map's own maximum
   relation   percent, [to, from]
 
-What the time line needs (actions, scores, rewards) is small and travels as one block of its own.
+The data of the time line (actions, scores, rewards) is small and is one block of its own.
 """
 
 import base64
@@ -38,7 +38,7 @@ def write_page(recording: Recording, path: Path, beside: Recording | None = None
 
 
 def page(recording: Recording, beside: Recording | None = None) -> str:
-    """`beside`: a second recording of the same game, shown under the same clock up to the end of the shorter one."""
+    """The page as HTML. `beside`: a second recording of the same game, shown in step while both last."""
     if beside is not None and beside.game != recording.game:
         raise UsageError(
             f"One run plays {recording.game} and the other {beside.game}; games beside each other must be the same."
@@ -65,7 +65,7 @@ def map_names(recording: Recording) -> list[str]:
 
 
 def facts(recording: Recording) -> dict[str, Any]:
-    """What the page must know before it unpacks anything."""
+    """Facts that the page needs before it unpacks anything."""
     px_h, px_w = recording.frames.shape[1:]
     return {
         "game": recording.game,

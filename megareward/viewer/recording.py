@@ -1,4 +1,4 @@
-"""A recording: what one run sees, does and believes to control, step after step."""
+"""A recording of one run, step by step: frames, actions and control maps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MAX_STEPS = 20_000
 
 @dataclass(frozen=True)
 class Maps:
-    """What is under control at every frame of a recording; all zero at the first frame of a game."""
+    """Control maps of every frame of a recording; all zero at the first frame of a game."""
 
     direct: np.ndarray
     """(T, HW) float32, alpha(s_t, a_{t-1})."""
@@ -31,10 +31,10 @@ class Maps:
 
 @dataclass(frozen=True)
 class RunMaps(Maps):
-    """What the control models say."""
+    """The maps of a run's control models."""
 
     mega_reward: np.ndarray
-    """(T,) float32, mega-reward in the form that the run's config asks for."""
+    """(T,) float32, mega-reward in the form of the run's config."""
     relation: np.ndarray | None = None
     """(T, to, from) uint8, alpha(s_t, s_{t-1}) in whole percent, so that small weights vanish. An oracle has none."""
 
@@ -62,7 +62,7 @@ class Recording:
     """(T,) float32: raw score gained by that action, if it was kept. Shown to people, never to the agent."""
     learnt: RunMaps | None = None
     truth: Maps | None = None
-    """From the counterfactual audit of these same frames."""
+    """The truth from an audit of the same frames."""
 
     def __post_init__(self) -> None:
         T = len(self.frames)
@@ -102,7 +102,7 @@ def record_run(
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Recording:
-    """Play with the newest checkpoint of a run and keep everything. `random`: actions are random, the maps its own."""
+    """Play with the newest checkpoint of a run and record it. `random`: actions are random, the maps its own."""
     if not 2 <= steps <= MAX_STEPS:
         raise UsageError(f"--steps is {steps}; it must lie between 2 and {MAX_STEPS}.")
     folder = RunFolder.open(path)
@@ -147,7 +147,7 @@ def record_run(
 
 
 def shown_as(config: dict[str, Any], random: bool) -> str:
-    """The method's name; random play and an oracle must not pass for it."""
+    """The method's name, marked if the play is random or the maps are an oracle's."""
     return f"{method_and_rule(config)}, random play" if random else method_and_rule(config)
 
 

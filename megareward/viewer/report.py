@@ -1,4 +1,4 @@
-"""One HTML page about one run, or about several side by side. It opens from disk and asks no network for anything."""
+"""One HTML page about one run, or about several side by side. It opens from disk and needs no network."""
 
 import base64
 import html
@@ -22,18 +22,18 @@ from megareward.viewer.runs import Group, Run, differences, group_runs
 from megareward.viewer.standings import game_section
 
 PAGE, POSTER, PAGE_OF_TWO = "watch.html", "watch.png", "watch-beside.html"
-"""What `megareward watch` leaves in a run's folder; the last of them with --beside."""
+"""Files that `megareward watch` writes into a run's folder; the last one with --beside."""
 
 
 def default_place(paths: Sequence[Path]) -> Path:
-    """In the run's own folder; of several runs, in the folder that holds them all."""
+    """The path of the report: in the run's own folder; for several runs, in the folder that holds them all."""
     if len(paths) == 1:
         return paths[0] / "report.html"
     return Path(os.path.commonpath([path.resolve() for path in paths])) / "report.html"
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None) -> Path:
-    """Where no score of random play is published (mini games), the one kept beside a run stands in."""
+    """Write the report. If no score of random play is published (mini games), the one kept beside a run is used."""
     if not paths:
         raise UsageError("Which run? `megareward report RUN...` takes the folders of one run or of several.")
     if len({path.resolve() for path in paths}) < len(paths):
@@ -138,7 +138,7 @@ def _estimate(estimate: dict[str, Any]) -> str:
 
 
 def _metrics(groups: list[Group]) -> str:
-    """Every metric of the log as a small curve; of several seeds, the first."""
+    """Every metric of the log as a small curve; with several seeds, of the first."""
     firsts = [group.runs[0] for group in groups]
     names = dict.fromkeys(name for run in firsts for row in run.metrics for name in row)
     cards = []

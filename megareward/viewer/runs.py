@@ -18,12 +18,12 @@ from megareward.training.presets import with_preset
 from megareward.viewer.charts import Line
 
 FEWEST = 10
-"""Games before a curve begins; the mean of fewer is wild."""
+"""Games before a curve begins; the mean of fewer is too noisy."""
 
 
 @dataclass(frozen=True)
 class Run(RunLogs):
-    """What a finished or running run has left on disk."""
+    """The files of a finished or running run."""
 
     audits: list[dict[str, Any]]
     """What `megareward audit` has written, one per policy that played."""
@@ -32,7 +32,7 @@ class Run(RunLogs):
     def read(cls, path: Path) -> "Run":
         logs = RunLogs.read(path)
         logs.need_metrics()
-        from_dict(logs.config, str(path / "config.json"))  # settings of no sense are refused here, not while drawing
+        from_dict(logs.config, str(path / "config.json"))  # invalid settings are refused here, not while drawing
         return cls(**vars(logs), audits=[read_audit(file) for file in sorted(path.glob("audit-*.json"))])
 
     def settings(self) -> dict[str, Any]:
@@ -40,7 +40,7 @@ class Run(RunLogs):
         return flat(upgraded(self.config))
 
     def changed(self) -> dict[str, tuple[Any, Any]]:
-        """Settings that differ from what `megareward train METHOD --game GAME` would take: (here, there)."""
+        """Settings that differ from those of `megareward train METHOD --game GAME`, as (this run's, the default)."""
         usual = flat(to_dict(with_preset(TrainConfig(method=self.config["method"], game=self.game), "auto")))
         mine = self.settings()
         skipped = {"method", "game", "seed", *NO_BEARING}
@@ -73,7 +73,7 @@ class Group:
 
 
 def group_runs(runs: list[Run]) -> list[Group]:
-    """Seeds together. Where one method was run with several settings, the name says what differs."""
+    """Runs grouped by seed. If one method was run with several settings, the group's name says what differs."""
     found: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         found.setdefault((run.game, run.label, settings_key(run.config)), []).append(run)
@@ -87,7 +87,7 @@ def group_runs(runs: list[Run]) -> list[Group]:
 
 
 def differences(runs: list[Run]) -> dict[str, list[Any]]:
-    """Settings that bear on what is learnt and are not the same in all runs, with their value in each."""
+    """Settings that affect what is learnt and differ between the runs, with their value in each."""
     every, bearing = [run.settings() for run in runs], [flat(without_seed(run.config)) for run in runs]
     names = dict.fromkeys(name for settings in bearing for name in settings)
     return {name: _values(name, every) for name in names if _differ(name, every) and _differ(name, bearing)}
@@ -116,7 +116,7 @@ def score_line(group: Group, points: int = 160) -> Line | None:
         error = 1.96 * np.array(curve_errors(runs[0].episodes))[begun]
         return Line(group.name, x, y, y - error, y + error)
     end = min(c[-1, 0] for c in curves)
-    if end <= start:  # one seed had ended before another had so many games
+    if end <= start:  # one seed ended before another had enough games
         return None
     x = np.linspace(start, end, points)
     each = np.stack([np.interp(x, c[:, 0], c[:, 1]) for c in curves])  # (seeds, points)
@@ -131,12 +131,12 @@ def interval_text(group: Group) -> str:
 
 
 def as_json(value: Any) -> str:
-    """For comparing: JSON knows no tuples."""
+    """A value as JSON, for comparisons: JSON has no tuples."""
     return json.dumps(value, sort_keys=True)
 
 
 def read_audit(path: Path) -> dict[str, Any]:
-    """What `audit.run_audit.save_audit` wrote."""
+    """Read the file that `audit.run_audit.save_audit` wrote."""
     try:
         audit: dict[str, Any] = json.loads(path.read_bytes())
         _check_audit(audit)
@@ -146,7 +146,7 @@ def read_audit(path: Path) -> dict[str, Any]:
 
 
 def _check_audit(audit: dict[str, Any]) -> None:
-    """Raises unless all that a report shows is there."""
+    """Raise unless everything that a report shows is there."""
     scores, _ = audit["scores"], (audit["run"], audit["policy"])
     estimates = [*(scores[name] for name in ("direct_auroc", "g_auroc", "g_spearman")), *scores.get("lag_auroc", [])]
     numbers = [e[part] for e in estimates for part in ("mean", "low", "high") if e[part] is not None]

@@ -1,4 +1,4 @@
-"""The first part of a report: the curves of a game, and its final scores beside everybody else's."""
+"""The first part of a report: the curves of a game, and its final scores beside published ones."""
 
 import html
 from functools import partial
@@ -14,7 +14,7 @@ from megareward.viewer.runs import FEWEST, Group, interval_text, score_line
 
 
 def game_section(game: str, groups: list[Group], random_scores: dict[str, float]) -> str:
-    """The curves of one game and its final scores beside everybody else's."""
+    """The curves of one game and its final scores beside published ones."""
     others = _others(game, groups, random_scores)
     lines = [line for line in map(score_line, groups) if line is not None]
     if not any(group.scores for group in groups):
@@ -82,7 +82,7 @@ def _finals(groups: list[Group], others: dict[str, float]) -> str:
 
 
 def _games_interval(group: Group) -> tuple[float, float]:
-    """Of a single seed: 95% interval of the mean over its last games; NaN if they are too few to know."""
+    """For a single seed: 95% interval of the mean over its last games; NaN if there are too few."""
     episodes = next(run.episodes for run in group.runs if run.episodes)
     if len(episodes) < FEWEST:
         return float("nan"), float("nan")

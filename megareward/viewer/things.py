@@ -1,4 +1,4 @@
-"""What is seen as a thing on the screen of a game: boxes over frames of random play, before anything is learnt."""
+"""The things detected on the screen of a game: boxes over frames of random play, before anything is learnt."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ def things_of(
 def draw_things(
     games: Sequence[str], out: Path, *, columns: int, steps: int, seed: int, things: ThingsConfig
 ) -> list[Path]:
-    """A row for each game: its background, then frames with a box around everything that is seen as a thing."""
+    """Draw a row for each game: its background, then frames with a box around everything detected as a thing."""
     plt = pyplot()
     from matplotlib.patches import Rectangle
 

@@ -1,4 +1,4 @@
-"""A clip of a recording, as GIF (always) or MP4 (where ffmpeg is)."""
+"""A clip of a recording, as GIF, or as MP4 if ffmpeg is available."""
 
 import importlib
 import importlib.util
@@ -24,7 +24,7 @@ SIDE, GAP, HEAD, TRACE = 252, 12, 30, 96
 PAPER, INK, FAINT, LINE = (16, 18, 22), (236, 238, 242), (154, 162, 177), (70, 76, 88)
 AMBER, TEAL = (245, 170, 52), (96, 191, 166)
 WINDOW = 120
-"""Steps that the traces reach back."""
+"""Steps that the traces show."""
 
 
 def write_video(
@@ -34,7 +34,7 @@ def write_video(
     steps: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Path:
-    """Some or all steps of a recording. The suffix decides: .gif or .mp4."""
+    """Write some or all steps of a recording; the suffix decides the format: .gif or .mp4."""
     steps = len(recording) - start if steps is None else steps
     check_video(path)
     if not (start >= 0 and steps >= 1 and start + steps <= len(recording)):
@@ -55,7 +55,7 @@ def write_video(
 
 
 def check_video(path: Path) -> None:
-    """Refuse before the work what would fail after it."""
+    """Refuse a path that cannot be written, before the work for it."""
     if path.suffix.lower() not in (".gif", ".mp4"):
         raise UsageError(f"'{path}' ends in '{path.suffix}'; a video ends in .gif or .mp4.")
     if path.suffix.lower() == ".mp4":
@@ -149,8 +149,8 @@ class Painter:
 
 
 def _write_gif(images: Iterator[np.ndarray], samples: list[np.ndarray], path: Path) -> None:
-    """One palette for all steps, learnt from samples, with one place left for "as before": what does not change costs
-    nothing."""
+    """One palette for all steps, computed from samples, with one entry left for "as before": unchanged pixels take no
+    space."""
     from PIL import Image
 
     palette = Image.fromarray(np.concatenate(samples)).quantize(255, dither=Image.Dither.NONE)

@@ -1,4 +1,4 @@
-"""What `megareward watch` shows of a run: a recording of it, as a page and as one picture for reports."""
+"""The output of `megareward watch`: a recording of a run, as a page and as one picture for reports."""
 
 import io
 from collections.abc import Callable

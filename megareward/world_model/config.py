@@ -8,18 +8,18 @@ from megareward.errors import UsageError
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """V (a variational autoencoder of the newest frame) and M (an LSTM that foresees its code); random play trains
-    both."""
+    """V (a variational autoencoder of the newest frame) and M (an LSTM that predicts the next code); random play
+    trains both."""
 
     z: int = 32
-    """Numbers that V makes of a frame (source: 32 and 64)."""
+    """Size of V's code of a frame (source: 32 and 64)."""
     mixtures: int = 5
-    """Normal distributions of which M mixes the next value of each number (source)."""
+    """Normal distributions in M's mixture for each number of the next code (source)."""
     changed_weight: float = 20.0
-    """How much more a pixel counts for V that differs from what it usually shows (ours; source: none, and a ball of two
+    """Extra weight in V's loss of pixels that differ from what they usually show (ours; source: none, and a ball of two
     pixels vanishes)."""
     kl_tolerance: float = 0.5
-    """Of each of V's numbers: nats of information that cost nothing (source)."""
+    """Nats of information per number of V's code that cost nothing (source)."""
     learning_rate: float = 1e-3
     """Of V's and M's Adam (source: M's; V's is 1e-4 there, for far more steps)."""
     batch: int = 256

@@ -1,7 +1,7 @@
 """C: the original controller of a World Model, one linear layer from [z, h] to the actions, found by CMA-ES.
 
-Every candidate plays games of its own, all of them side by side, in the game itself (source: so for one of its two
-tasks; for the other in dreams).
+Every candidate plays games of its own, all of them side by side, in the game itself (source: the same for one of its
+two tasks; dreams for the other).
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from megareward.types import Float, Int, Tensor
 from megareward.world_model.learner import WorldModel
 
 MakeEnv = Callable[[int], BatchedEnv]
-"""So many copies of the game."""
+"""Number of copies -> environments of the game."""
 
 
 @dataclass(frozen=True)
 class EvolutionConfig:
-    """How C is looked for."""
+    """How CMA-ES searches for C."""
 
     generations: int = 15
     population: int = 32
@@ -30,7 +30,7 @@ class EvolutionConfig:
     games: int = 4
     """Environments that each candidate plays (source: 16)."""
     steps: int = 300
-    """Decisions in each of them; what is scored meanwhile counts (source: one whole game)."""
+    """Decisions in each environment, over which the score is summed (source: one whole game)."""
     sigma: float = 0.3
     """Spread of the first candidates' weights around 0 (source: 0.1)."""
     seed: int = 0
@@ -52,7 +52,7 @@ def n_weights(model: WorldModel) -> int:
 def decide(
     weights: Float[Tensor, "N weights"], z: Float[Tensor, "N z"], h: Float[Tensor, "N hidden"]
 ) -> Int[Tensor, "N"]:
-    """The action that each candidate likes best."""
+    """The action with the highest output of each candidate."""
     seen = torch.cat([z, h, torch.ones_like(z[:, :1])], 1)
     return torch.einsum("nsa,ns->na", weights.view(len(seen), seen.shape[1], -1), seen).argmax(1)
 
@@ -61,7 +61,7 @@ def decide(
 def play(
     model: WorldModel, env: BatchedEnv, weights: Float[Tensor, "N weights"] | None, steps: int, seed: int
 ) -> Float[Tensor, "N"]:
-    """What each environment scores in so many decisions, under weights of its own; None: by random actions."""
+    """The score of each environment in `steps` decisions, with weights of its own; None: random actions."""
     step, draws = env.reset(seed), torch.Generator(env.device).manual_seed(seed)
     h = c = torch.zeros(env.n_envs, model.hidden, device=model.device)
     score = torch.zeros(env.n_envs, device=env.device)
@@ -82,7 +82,7 @@ def play(
 def evolve(
     model: WorldModel, make_env: MakeEnv, config: EvolutionConfig, tell: Callable[[int, float, float], None]
 ) -> Float[Tensor, "weights"]:
-    """The middle of the last generation: what CMA-ES believes in. `tell` hears generation, mean and best score."""
+    """The mean of CMA-ES's final distribution. `tell` is called with the generation, its mean and its best score."""
     strategy = _cma().CMAEvolutionStrategy(
         n_weights(model) * [0.0], config.sigma, {"popsize": config.population, "seed": config.seed + 1, "verbose": -9}
     )

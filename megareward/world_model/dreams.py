@@ -1,4 +1,4 @@
-"""Dreams: M goes on from what it has seen, without the game; V draws what M foresees."""
+"""Dreams: M goes on predicting from what it has seen, without the game; V draws what M predicts."""
 
 import torch
 
@@ -12,7 +12,7 @@ MemoryState = tuple[Float[Tensor, "B hidden"], Float[Tensor, "B hidden"]]
 def watch(
     model: WorldModel, frames: UInt8[Tensor, "T_plus_1 B px_h px_w"], actions: Int[Tensor, "T B"]
 ) -> tuple[Float[Tensor, "B z"], MemoryState]:
-    """The code of the last frame of an episode so far, and what M remembers of those before it."""
+    """The code of the last frame of an episode so far, and M's state after those before it."""
     h = torch.zeros(frames.shape[1], model.hidden, device=model.device)
     state = (h, h.clone())
     for seen, taken in zip(frames[:-1], actions, strict=True):
@@ -29,9 +29,9 @@ def dream(
     draws: torch.Generator | None = None,
     temperature: float = 1.0,
 ) -> tuple[UInt8[Tensor, "T B px_h px_w"], Float[Tensor, "T B"]]:
-    """What M imagines these actions to lead to, drawn by V, and how likely it thinks an end of the game. `draws`: the
-    next code is drawn at random from what may come, hotter than M believes above a temperature of 1; without, it is
-    what M expects."""
+    """What M predicts after these actions, drawn by V, and the probability of an end of the game. With `draws` the next
+    code is sampled from M's mixture, above a temperature of 1 more widely than M predicts; without, it is the
+    mixture's mean."""
     drawn, ends = [], []
     for taken in actions:
         state = model.memory.advance(z, taken, state)

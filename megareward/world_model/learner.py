@@ -29,7 +29,7 @@ class WorldModel:
     ) -> None:
         self.config, self.device = config, device
         self.hidden = trunk_units(frame_shape)
-        """Of M's state: 512, and 128 for small frames (source: 256 and 512)."""
+        """Size of M's state: 512, and 128 for small frames (source: 256 and 512)."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.vision = Vision(frame_shape, config.z).to(device)
@@ -40,7 +40,7 @@ class WorldModel:
             for name, network in self.networks.items()
         }
         self.usual = Moments.empty(frame_shape, device)
-        """Of each pixel."""
+        """Running statistics of each pixel."""
         self.draws = torch.Generator(device).manual_seed(seed)
 
     @torch.no_grad()
@@ -57,7 +57,7 @@ class WorldModel:
         ends: Bool[Tensor, "T_plus_1 N"],
         state: tuple[Float[Tensor, "N hidden"], Float[Tensor, "N hidden"]],
     ) -> dict[str, Float[Tensor, ""]]:
-        """Learn a rollout; `state` is M's before its first frame. Returns metrics."""
+        """Learn from a rollout; `state` is M's before its first frame. Returns metrics."""
         return self._learn_to_see(frames[1:].flatten(0, 1)) | self._learn_to_foresee(
             frames, actions, first, ends, state
         )

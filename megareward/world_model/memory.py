@@ -1,4 +1,4 @@
-"""M: what comes next, given all that was seen and done: an LSTM with a mixture density head and the end of the game."""
+"""M predicts what comes next from all that was seen and done: an LSTM with a mixture density head and one for ends."""
 
 import math
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Mixture(NamedTuple):
         return (self.log_weight.exp() * self.mean).sum(-1)
 
     def sample(self, generator: torch.Generator, temperature: float = 1.0) -> Float[Tensor, "B z"]:
-        """Above 1 the temperature makes dreams wilder than the game (source)."""
+        """A sample; a temperature above 1 makes dreams wilder than the game (source)."""
         weights = (self.log_weight / temperature).softmax(-1)
         kind = torch.multinomial(weights.flatten(0, 1), 1, generator=generator).view(*weights.shape[:2], 1)
         mean, log_std = (x.gather(-1, kind)[..., 0] for x in (self.mean, self.log_std))
@@ -73,8 +73,8 @@ def memory_loss(
     ends: Bool[Tensor, "T_plus_1 N"],
     state: tuple[Float[Tensor, "N hidden"], Float[Tensor, "N hidden"]],
 ) -> dict[str, Float[Tensor, ""]]:
-    """-log p of the next code, and the cross-entropy of the end, over the real transitions of a rollout. `state`: at
-    frame 0; an episode's first frame begins without any."""
+    """-log p of the next code, and the cross-entropy of the end, over the real transitions of a rollout. `state`: M's
+    before frame 0; it is reset to 0 at an episode's first frame."""
     of_code, of_end, copied = [], [], []
     for t in range(len(actions)):
         fresh = first[t][:, None]

@@ -1,8 +1,8 @@
 """V: a frame as a few numbers, and back (a variational autoencoder).
 
 Most of a frame is background that never changes, and a ball of two by two pixels is a thousandth of it: an autoencoder
-that counts all pixels alike draws none. Here the background is learnt apart, pixel by pixel, and pixels that differ
-from what they usually show count more.
+that weights all pixels alike leaves it out. Here the background is learnt separately, pixel by pixel, and pixels that
+differ from what they usually show have more weight.
 """
 
 import math
@@ -43,7 +43,7 @@ class Vision(nn.Module):
 
     @torch.no_grad()
     def begin_with(self, usual: Moments) -> None:
-        """Before anything is learnt, every pixel is drawn as it usually is."""
+        """Initialise the background with the mean of every pixel."""
         self.background.copy_((usual.mean.float() / 255).clamp(0.01, 0.99).logit())
 
     def encode(self, frames: UInt8[Tensor, "B px_h px_w"]) -> tuple[Float[Tensor, "B z"], Float[Tensor, "B z"]]:

@@ -1,6 +1,6 @@
-"""Attention of models that stand still: each layer with its BatchNorm is one matrix and one bias.
+"""Attention with fixed weights: each layer with its BatchNorm is one matrix and one bias.
 
-Between two updates the weights do not change, but the tracker asks at every step. What depends on the weights alone is
+Between two updates the weights do not change, but the tracker uses them at every step. What depends on them alone is
 computed once: a convolution as a matrix, BatchNorm's scale and shift inside it, the codes of all offsets and actions,
 everything in the precision of the products. The numbers are those of `ADM.attend` and `RTM.attend`, up to rounding.
 """
@@ -18,7 +18,7 @@ from megareward.types import Float, Int, Tensor
 
 
 class FoldedLayer:
-    """leaky_relu(x @ weight + bias), where x may carry the zeros that pad its rows."""
+    """leaky_relu(x @ weight + bias), where the rows of x may be padded with zeros."""
 
     def __init__(self, layer: nn.Module, norm: nn.Module, dtype: torch.dtype) -> None:
         assert isinstance(layer, Convolution | nn.Linear)
@@ -47,7 +47,7 @@ class FoldedLayer:
 
 
 class FoldedEncoder:
-    """`Encoder`; its output is as wide as the padding makes it."""
+    """A folded `Encoder`; its output is padded."""
 
     def __init__(self, encoder: Encoder, dtype: torch.dtype) -> None:
         modules = list(encoder.layers)
@@ -69,7 +69,7 @@ class FoldedEncoder:
 
 
 class FoldedCells:
-    """A `CellNetwork`. All tensors stay in place, for a CUDA graph reads them."""
+    """A folded `CellNetwork`. Tensors are only updated in place, because a CUDA graph reads them."""
 
     def __init__(self, network: CellNetwork, dtype: torch.dtype) -> None:
         self.network = network
@@ -114,14 +114,14 @@ class FoldedDirect:
     def __call__(
         self, before: Float[Tensor, "N HW pixels"], now: Float[Tensor, "N HW pixels"]
     ) -> Float[Tensor, "N HW"]:
-        """Eq. 2-3, or what each cell tells."""
+        """Eq. 2-3, or the information in each cell."""
         if self.adm.lambda_ is None:
             return self.adm.information(self.network(change_and_now(before, now)))
         return ATTENTIONS[self.adm.config.attention](self.network(now).squeeze(-1))
 
 
 class FoldedRelation:
-    """`RTM.attend`, after `refresh`; the same holds."""
+    """`RTM.attend`, after `refresh`; tensors are only updated in place here, too."""
 
     def __init__(self, rtm: RTM, dtype: torch.dtype) -> None:
         self.rtm, self.dtype, gamma = rtm, dtype, rtm.gamma

@@ -1,4 +1,4 @@
-"""BatchNorm + LeakyReLU in Triton: the passes over the data that remain when nothing else is done in them.
+"""BatchNorm + LeakyReLU in Triton, with as few passes over the data as possible.
 
 x is (M, K) with K = positions * C; column k belongs to channel k % C. Forward reads x twice and writes y, backward
 reads x and dy twice and writes dx: the least without fusing into the matrix products. Sums are kept in float32, and
@@ -24,7 +24,7 @@ VARYING = ["M", "rows", "R"]
 
 @triton.jit(do_not_specialize=VARYING)
 def _forward_sums(x, origin, sums, M, K, rows, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Per column: the sums of (x - origin) and its square over one band of rows. The origin keeps digits."""
+    """Per column: the sums of (x - origin) and its square over one band of rows. The origin avoids cancellation."""
     k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
     at = tl.load(origin + k, mask=k < K, other=0.0).to(tl.float32)
     total = tl.zeros((BLOCK_M, BLOCK_K), tl.float32)
@@ -47,7 +47,7 @@ def _forward_statistics(
     sums, origin, weight, bias, running_mean, running_var, out, M, K, C, P, R, momentum, eps,
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    """Per channel: mean, 1/std, and the scale and shift that normalise; running statistics move on."""
+    """Per channel: mean, 1/std, and the scale and shift that normalise. Updates the running statistics."""
     c = tl.program_id(0) * BLOCK_C + tl.arange(0, BLOCK_C)
     p = tl.arange(0, BLOCK_P)
     inside = (p < P)[:, None] & (c < C)[None, :]

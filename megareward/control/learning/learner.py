@@ -59,8 +59,8 @@ class ControlLearner:
     ) -> dict[str, float]:
         """Learn from a rollout and the few before it. Transitions across a reset are left out.
 
-        frames[-1 - T + t] shows what actions[t] was chosen upon; frames before that are history for the stacks. `first`
-        says which frames open an episode, `log_policy` how likely each action was (None: all alike). Returns means over
+        actions[t] was chosen on frames[-1 - T + t]; frames before that are history for the stacks. `first` says which
+        frames open an episode; `log_policy` has the log-probability of every action (None: uniform). Returns means over
         the gradient steps.
         """
         metrics = self.begin_update(frames, actions, first, log_policy=log_policy).finish()
@@ -88,7 +88,7 @@ class ControlLearner:
         return PendingUpdate(batches, lambda numbers: self.train_step(self.replay.gather(numbers)), self.device)
 
     def train_step(self, batch: Transitions) -> Metrics:
-        """One gradient step of both models, which share no parameter. Returns what is worth logging."""
+        """One gradient step of both models, which share no parameter. Returns metrics."""
         self.models.modules.train()
         self.models.invalidate()
         randomness = self.draw_randomness(len(batch.actions), self.noise)
@@ -105,7 +105,7 @@ class ControlLearner:
 
     @property
     def captures_steps(self) -> bool:
-        """Whether gradient steps are CUDA graphs. They cannot be where the number of pairs is data."""
+        """Whether gradient steps are CUDA graphs. They cannot be where the number of pairs depends on the data."""
         data_decides = isinstance(self.models.rtm, RTM) and self.models.rtm.skips_pairs
         return chosen(self.config.execution.graph, self.device) and not data_decides
 
@@ -137,7 +137,7 @@ class ControlLearner:
             metrics = {f"adm/{name}_loss": value.detach() for name, value in losses.items()}
             metrics["adm/accuracy"] = ((output.logits + prior).argmax(-1) == batch.actions).float().mean()
             metrics["adm/entropy"] = entropy(output.direct).mean()
-            # What drawing the last frame again would cost RTM: the loss to beat.
+            # The loss of predicting that nothing changes: the baseline of RTM.
             metrics["rtm/copy_loss"] = F.mse_loss(before, now)
         return torch.stack(list(losses.values())).sum(), metrics
 
@@ -185,14 +185,14 @@ class ControlLearner:
         return Randomness(anchor, None if everything else torch.rand(n, HW, generator=generator, device=self.device))
 
     def state_dict(self) -> State:
-        """Everything needed to go on exactly from here, the models included."""
+        """Everything needed to continue exactly from here, the models included."""
         state = joined(optimiser=optimiser_state(self.optimiser), replay=self.replay.state_dict())
         return self.models.state_dict() | state | {"draws": self.draws.get_state(), "noise": self.noise.get_state()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         self.models.load_state_dict(state)
         load_optimiser_state(self.optimiser, part(state, "optimiser"))
-        self._gradient_step.forget()  # it knew the old moments
+        self._gradient_step.forget()  # it was captured with the old moments
         self.replay.load_state_dict(part(state, "replay"), self.device)
         set_rng_state(self.draws, state["draws"])
         set_rng_state(self.noise, state["noise"])

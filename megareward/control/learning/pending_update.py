@@ -1,4 +1,4 @@
-"""The gradient steps that one rollout asks for, to be taken when there is time."""
+"""The gradient steps for one rollout, to be taken when there is time."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -11,19 +11,19 @@ Metrics = dict[str, Float[Tensor, ""]]
 
 
 class PendingUpdate:
-    """Batches drawn in advance. Nobody waits for the device, neither in a step nor at the end."""
+    """Batches drawn in advance. Neither a step nor `finish` waits for the device."""
 
     def __init__(self, batches: Iterable[Tensor], train: Callable[[Tensor], Metrics], device: torch.device) -> None:
         """`train` makes one gradient step on the transitions whose numbers are in a batch."""
         self.left, self.train, self.device = deque(batches), train, device
         # A step is launched long before it runs. Until the update's CUDA stream has been waited for, the memory of its
-        # batches must not be given to whoever asks next in another stream.
+        # batches must not be given to another stream.
         self._kept = tuple(self.left)
         self.n_used = 0
         self._steps: list[Metrics] = []
 
     def work(self, steps_left: int = 1) -> None:
-        """This moment's share of the steps, if as many moments are left for all of them; at the last one, the rest."""
+        """Take 1 / `steps_left` of the remaining gradient steps, rounded up; 1 takes all of them."""
         for _ in range(-(-len(self.left) // steps_left)):
             batch = self.left.popleft()
             self._steps.append(self.train(batch))

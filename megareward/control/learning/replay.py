@@ -19,7 +19,7 @@ class Transitions(NamedTuple):
     actions: Int[Tensor, "B"]
     now: UInt8[Tensor, "B px_h px_w"]
     log_policy: Float[Tensor, "B A"]
-    """How likely each action was before one was taken; zero where all were equally likely."""
+    """Log-probability of every action under the policy; zeros where all were equally likely."""
 
 
 def episode_starts(first: Bool[Tensor, "L N"]) -> Int[Tensor, "L N"]:
@@ -43,7 +43,7 @@ class StoredRollout(NamedTuple):
     def real(self, first: Bool[Tensor, "T N"] | None = None) -> Int[Tensor, "M 2"]:
         """(time of the frame before, environment) of every transition that does not cross a reset; on the CPU.
 
-        Who has the T newest rows of `first` on the CPU already can give them, and spares a wait for the device.
+        `first`: its T newest rows, if they are on the CPU already; this saves a wait for the device.
         """
         first = self.first[self.P + 1 :] if first is None else first
         rows = (~first).nonzero().cpu()
@@ -51,7 +51,7 @@ class StoredRollout(NamedTuple):
         return rows
 
     def pictures(self, rows: Int[Tensor, "M 2"], K: int) -> Int[Tensor, "M K_plus_1"]:
-        """The frames that each transition shows, as numbers t * N + n: its stack, then the frame it led to."""
+        """The frames of each transition, as numbers t * N + n: its stack, then the next frame."""
         t, n = rows.unbind(1)
         times = torch.cat([stack_times(t, t - episode_starts(self.first)[t, n], K), t[:, None] + 1], 1)
         return times * self.frames.shape[1] + n[:, None]
@@ -107,8 +107,8 @@ class ReplayBuffer:
         return torch.randperm(n, generator=generator)[: round(fraction * n)]
 
     def batches(self, fraction: float, size: int, generator: torch.Generator) -> list[Int[Tensor, "B"]]:
-        """A draw in parts of `size`, for `gather`. BatchNorm dislikes small batches: a remainder is left out, unless
-        there is nothing else; a single transition has no variance at all."""
+        """A `draw`, cut into batches of `size` for `gather`. A remainder is left out, because BatchNorm needs large
+        batches, unless it is all there is; a single transition, which has no variance, is never used."""
         drawn = self.draw(fraction, generator)
         size = min(size, len(drawn))
         if size < 2:
@@ -120,14 +120,14 @@ class ReplayBuffer:
         return list(self._to_device(parts))
 
     def gather(self, numbers: Int[Tensor, "B"]) -> Transitions:
-        """The transitions of these numbers, which lie where the frames do."""
+        """The transitions of these numbers, which are on the device of the frames."""
         table = self.table()
         pictures = table.pictures[numbers]
         before, now = table.frames[pictures[:, :-1]], table.frames[pictures[:, -1]]
         return Transitions(before, table.actions[numbers], now, table.log_policy[numbers])
 
     def table(self) -> Table:
-        """Made once for each rollout that is added."""
+        """Built once after each added rollout."""
         if self._table is None:
             frames, pictures, actions, log_policy, n_before = [], [], [], [], 0
             for rollout, here in zip(self.rollouts, self._rows, strict=True):

@@ -31,7 +31,7 @@ class Schedule:
         self.learner, self.lagged, self.cuda_streams = learner, lagged, streams
         self._pending: PendingUpdate | None = None
         self._metrics: Metrics = {}
-        """Of the newest update that is over."""
+        """Of the newest finished update."""
         on_a_core_of_its_own = lagged is not None and learner.device.type == "cpu" and (os.cpu_count() or 1) > 1
         self._worker = ThreadPoolExecutor(1, "control") if on_a_core_of_its_own else None
         self._under_way: Future[Metrics] | None = None
@@ -44,7 +44,7 @@ class Schedule:
         first_on_cpu: Bool[Tensor, "T N"] | None = None,
         log_policy: Float[Tensor, "T N A"] | None = None,
     ) -> Metrics:
-        """A rollout is over. Returns the metrics of the newest update that is: this one, or with overlap the last."""
+        """Learn from a rollout. Returns metrics of the newest finished update: this one, or with overlap the last."""
         if self.lagged is None:
             metrics = self.learner.begin_update(frames, actions, first, first_on_cpu, log_policy).finish()
             self.learner.models.modules.eval()
@@ -59,13 +59,13 @@ class Schedule:
         return metrics
 
     def work(self, steps_left: int) -> None:
-        """Time for some gradient steps, which comes as many times until the rollout is over."""
+        """Take some of the pending gradient steps; `steps_left` calls are left until the rollout is over."""
         if self._pending is not None and self._under_way is None:
-            with self.cuda_streams.side(), torch.enable_grad():  # whoever plays has no need of gradients
+            with self.cuda_streams.side(), torch.enable_grad():  # the caller collects without gradients
                 self._pending.work(steps_left)
 
     def finish(self) -> Metrics:
-        """Take the steps that are left. Whatever is launched afterwards sees the result."""
+        """Take the remaining gradient steps. Work launched afterwards sees the result."""
         if self._under_way is not None:
             self._metrics = self._under_way.result()
         elif self._pending is not None:
@@ -89,7 +89,7 @@ class Schedule:
         return state
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Without a lagged copy in the state, as after a run without overlap, it knows what the learner knows."""
+        """Without a lagged copy in the state, as after a run without overlap, it equals the learner's models."""
         self.finish()
         self.learner.load_state_dict(state)
         self._metrics = {name: value.to(self.learner.device) for name, value in part(state, "metrics").items()}

@@ -27,7 +27,7 @@ DISTRACTOR_SIDE = 3.0
 
 
 class Progress(NamedTuple):
-    """Where each environment stands, apart from the game itself."""
+    """The state of each environment, apart from that of the game itself."""
 
     key: Int[Tensor, "N"]
     """Seeds this environment's random numbers."""
@@ -45,7 +45,7 @@ class Progress(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a game's rules say about one step."""
+    """The result of one step by the rules of a game."""
 
     rewards: Float[Tensor, "N"]
     died: Bool[Tensor, "N"]
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
 
 class MiniGame(ABC, Generic[State]):
-    """N copies of one mini game; a `BatchedEnv`. Actions that the game does not know do nothing."""
+    """N copies of one mini game; a `BatchedEnv`. Actions that the game does not have do nothing."""
 
     action_names: ClassVar[tuple[str, ...]]
     random_ranges: ClassVar[dict[str, int]]
@@ -186,7 +186,7 @@ class MiniGame(ABC, Generic[State]):
         return {name: value.clone() for name, value in self._state().items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state of `state_dict`, of this game and this number of environments."""
+        """Restore a state from `state_dict`, of this game and this number of environments."""
         for name, mine in self._state().items():
             shape = tuple(state[name].shape) if name in state else "missing"
             if shape != tuple(mine.shape):
@@ -197,7 +197,7 @@ class MiniGame(ABC, Generic[State]):
         self._restore({name: state[name].to(self.device, copy=True) for name in self._state()})
 
     def select(self, index: Int[Tensor, "M"]) -> "MiniGame[State]":
-        """M environments that are copies of those indexed, with the same future randomness: branches to compare."""
+        """Copies of the M indexed environments, with the same future random numbers: branches to compare."""
         branches = copy.copy(self)
         branches.n_envs = len(index)
         branches._restore({name: value[index.to(self.device)] for name, value in self._state().items()})
@@ -245,11 +245,11 @@ class MiniGame(ABC, Generic[State]):
         return self._canvas.seen_from(camera_y=down, camera_x=right)
 
     def camera(self) -> Float[Tensor, "N 2"]:
-        """How far down and right the moving camera is of where it began, in playfield units."""
+        """How far the moving camera is down and right of where it began, in playfield units."""
         return torch.stack(self.player_offset(self.game), 1) / 2
 
     def camera_in_pixels(self) -> Int[Tensor, "N 2"]:
-        """The same as the picture shows it: a pixel shows what is at its centre."""
+        """The same in whole pixels, as in the picture: a pixel shows what is at its centre."""
         return (self.camera() * (self.config.size / FIELD) + 0.5).floor().long()
 
     def _shapes(self, canvas: Canvas) -> list[Shape]:

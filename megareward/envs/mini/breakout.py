@@ -32,7 +32,7 @@ class Breakout(NamedTuple):
     ball_vx: Float[Tensor, "N"]
     ball_vy: Float[Tensor, "N"]
     bricks: Bool[Tensor, "N rows columns"]
-    """The bricks that stand."""
+    """The bricks that are still there."""
 
 
 class MiniBreakout(MiniGame[Breakout]):

@@ -12,7 +12,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 32, 256
 
 @dataclass(frozen=True)
 class MiniConfig(EnvConfig):
-    """What every mini game can be asked for. The game itself is the same at every size and with every extra drawn."""
+    """Options of every mini game. The game itself is the same at every size and with every extra drawn."""
 
     size: int = 32
     """Side of the square frame, in pixels. 32 gives the 4 x 4 grid cells of 8 pixels; 84 is Atari's. Source: ours."""
@@ -42,7 +42,7 @@ class MiniConfig(EnvConfig):
 
     @property
     def starting_lives(self) -> int:
-        """How often the player may fail before the game is over."""
+        """How many failures end the game."""
         return 1
 
 
@@ -69,7 +69,7 @@ class LivesConfig(MiniConfig):
     """A game that is over when the last of some lives is lost."""
 
     lives: int = 3
-    """How often the player may fail in a game. Source: ours."""
+    """Lives of the player in a game. Source: ours."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +118,7 @@ MINI_GAMES: dict[str, Game] = {
 """Every mini game, by its name."""
 
 TUNING_GAMES = ("mini-pong", "mini-breakout", "mini-demon")
-"""Settings were chosen on these; the others were made to be judged on."""
+"""Games on which settings were chosen; the others were made for evaluation."""
 
 MINI_CONFIGS: dict[str, type[MiniConfig]] = {
     name: game.config for name, game in MINI_GAMES.items() if issubclass(game.config, MiniConfig)

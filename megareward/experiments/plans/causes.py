@@ -1,5 +1,5 @@
-"""Is it the form of the reward or the maps? Every reward that is made of control maps, on everybody's maps, under both
-rules for death."""
+"""Is it the form of the reward or the maps? Every reward computed from control maps, with true, learnt and untrained
+maps, under both rules for death."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ WHOSE_MAPS = {
     "learnt maps": both(),
     "untrained maps": UNTRAINED,
 }
-"""Who says what is controlled: branches of the game, the default's models, or models that have learnt nothing. Branches
-are followed until Eq. 9 counts their action 0.08; after 32 steps, which is less than a ball of mini-pong takes to
-return, it still counts 0.73."""
+"""Where the maps come from: branches of the game, the default's models, or models that have learnt nothing. Branches
+are followed until the weight of their action in Eq. 9 is 0.08; after 32 steps, which is less than a ball of mini-pong
+takes to return, the weight is still 0.73."""
 REWARDS = {"as printed": AS_PRINTED} | {name: form(name) for name in control_config.FORMS}
 REWARDS |= {"count bonus on g": method("mega-count"), "novelty where g is": method("g-rnd")}
-"""Made of the same maps: Eq. 10 and 11 to the letter, the default's g in every form of Eq. 11, and two kinds of
-novelty: of g, and where g is."""
+"""Rewards computed from the same maps: Eq. 10 and 11 to the letter, every form of Eq. 11 with the default's g, and two
+kinds of novelty: that of g, and that of the screen where g is."""
 RULES = {"": (), ", nothing ends": (nothing_ends,)}
 
 

@@ -51,7 +51,7 @@ def long_atari(name: str) -> Change:
 
 
 def method(name: str, presets: str = "auto") -> Change:
-    """Train with this method, everything else as the game's preset has it, or these presets."""
+    """Train with this method; everything else is as in the game's preset, or in `presets`."""
 
     def change(config: TrainConfig) -> TrainConfig:
         return with_preset(replace(config, method=name, reward=None), presets)
@@ -94,8 +94,8 @@ def only_watch(change_models: Change = lambda config: config) -> Change:
 
 
 def models_of(preset: str, ppo: PPOConfig, **changes: Any) -> Change:
-    """The control models of a preset, but for `changes`. No policy learns here, so its PPO, its scaling of frames and
-    its reward have no bearing: they stay those under which `maps` is recorded."""
+    """The control models of a preset, except for `changes`. No policy learns here, so PPO, the scaling of frames and
+    the reward have no effect: they stay as in the recorded runs of `maps`."""
 
     def change(config: TrainConfig) -> TrainConfig:
         config = with_preset(config, preset)
@@ -111,6 +111,6 @@ def nothing_ends(config: TrainConfig) -> TrainConfig:
 
 
 def under_both_rules(names: tuple[str, ...], not_episodic: tuple[str, ...]) -> dict[str, Change]:
-    """Rows of methods where ends of the game end the return, then where nothing does."""
+    """Rows of methods for which the end of a game ends the return, then of those for which nothing does."""
     rows = {name: method(name) for name in names}
     return rows | {f"{name}, nothing ends": both(method(name), nothing_ends) for name in not_episodic}

@@ -28,7 +28,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder and of its record."""
+        """Name of the run's folder and of its record."""
         return f"{self.row}-on-{self.column}-s{self.config.seed}".replace(" ", "-").replace(",", "")
 
 
@@ -49,17 +49,17 @@ class Experiment:
     is_audit: bool = False
     """The table shows how true the learnt control maps are (`megareward audit`), not the score."""
     tuned_on: tuple[str, ...] = ()
-    """Columns on which settings were chosen. An audit that names them is tabulated game by game, the others apart."""
+    """Columns on which settings were chosen. If given, an audit is tabulated game by game, with the others apart."""
     is_long: bool = False
     """Its table shows only rows of which something is recorded."""
     between: tuple[str, str] | None = None
     """Rows whose scores are 0 and 1 of a second table, in which games can be averaged."""
     whole_games: int = 0
-    """Games that each run plays after training, with what it has learnt by then; the record holds their scores."""
+    """Games that each run plays after training, with its final policy; the record holds their scores."""
 
     def normalised(self, scores: Mapping[tuple[str, str], list[float]]) -> dict[str, dict[str, list[float]]]:
-        """By row and column, for rows that have all columns: scores between the means of the two rows `between`, which
-        are taken for exact."""
+        """Scores by row and column, rescaled so that the means of the two rows `between`, taken as exact, are 0 and 1.
+        Only rows that have all columns."""
         if self.between is None or not all((end, column) in scores for end in self.between for column in self.columns):
             return {}
         zero, one = ({c: fmean(scores[end, c]) for c in self.columns} for end in self.between)

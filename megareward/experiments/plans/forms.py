@@ -32,13 +32,13 @@ EARLIER_MODELS = both(PAIRS, control(latent={**ADDED_UP, "hold": True, "backgrou
 EARLIER = both(EARLIER_MODELS, charged)
 """Mega-reward as it was by default when the first tables were made."""
 SOURCES_RULE = ("rnd", "curiosity", "count")
-"""Methods whose sources let the return flow on beyond an end, whatever the others do."""
+"""Methods whose sources let returns continue beyond the end of a game."""
 FIRST_SEVEN = ("random", "mega", "dir", *SOURCES_RULE, "extrinsic")
 
 
 def as_in_its_source(name: str) -> Change:
-    """Each method under the rule for death of its own source. Tables made so compare rules as well as rewards; `death`
-    compares rewards."""
+    """Each method under the rule for death of its own source. Such tables compare rules as well as rewards; `death`
+    compares rewards alone."""
 
     def change(config: TrainConfig) -> TrainConfig:
         config = EARLIER_MODELS(method(name)(config))
@@ -53,7 +53,7 @@ EQUATION_10 = {"combine": "sum", "hold": False, "clip": False, "above_chance": F
 LITERAL = control(latent={**EQUATION_10, "reward": "difference"})
 POSITIVE = control(latent={**EQUATION_10, "reward": "positive"})
 UNHELD = control(latent={"hold": False, "clip": False})
-"""Eq. 10 itself, but for what exceeds chance."""
+"""Eq. 10 itself, except that only what exceeds chance counts."""
 FORGETS = control(latent={"background": 0.5})
 UNTRAINED = control(passes=0)
 """Maps of models that never learn."""
@@ -62,31 +62,31 @@ FLASH_PAYS = control(latent={"flash": 1.0})
 
 
 def compared(*changes: Change) -> Change:
-    """Every row of `forms` is this base and one change or two, whatever the defaults are by now."""
+    """A row of `forms`: a base that does not depend on the present defaults, with one or two changes."""
     base = {**ADDED_UP, "hold": True, "background": 1.0, "reward": "spread"}
     return both(EARLIER, control(latent=base), with_g, *changes)
 
 
 ALL_ALIKE = control(rtm={"local_credit": "even"}, latent={"background": 0.5})
-"""Relations by sight as they were first: every changed pixel says as much as any other, and a cell that shows nothing
-but background forgets half of its control in each step."""
+"""Relations by sight in their first form: all changed pixels have the same weight, and a cell that shows only
+background loses half of its control in each step."""
 BY_SIGHT = both(control(rtm={"model": "local"}, latent=ADDED_UP), ALL_ALIKE)
 UNHELD_BY_SIGHT = both(BY_SIGHT, control(latent={"hold": False}))
 
 
 def form(reward: str, *settings: Change) -> Change:
-    """Mega-reward in this form of Eq. 11. Those that pay for the growth of control lose all of it at an end; those that
-    pay for its level have nothing to give back."""
+    """Mega-reward in this form of Eq. 11. Forms that reward the growth of control lose all of it at an end; forms that
+    reward its level lose nothing."""
     change = both(method("mega"), *settings, control(latent={"reward": reward}))
     return change if reward in ("difference", "positive", "record", "spread") else both(change, no_charge)
 
 
 MOVED = control(latent={"reward": "moved"})
 WHAT_MOVES = form("moved")
-"""Paid for the control of what moves and is not the body, on the maps of the default."""
+"""The reward is the control of what moves and is not the agent's body, on the maps of the default."""
 BY_INFORMATION = control(adm={"direct": "information"}, latent={"above_chance": True})
-"""Direct control by what each cell tells of the action, of which g counts what exceeds chance: next to nothing adds
-nothing to g."""
+"""Direct control as each cell's information about the action. g counts only what exceeds chance, so that cells with
+next to none add nothing."""
 
 
 def of_things(config: TrainConfig) -> TrainConfig:
@@ -94,7 +94,7 @@ def of_things(config: TrainConfig) -> TrainConfig:
 
 
 OF_THINGS = both(BY_INFORMATION, of_things)
-"""Things carry control, not cells; what they tell of the action is direct control."""
+"""Control is carried by things, not cells; direct control is their information about the action."""
 AS_PRINTED = both(method("mega"), LITERAL, control(latent={"background": 1.0, "flash": 1.0}))
 GROWTH = {
     "mega without the charge": both(method("mega"), no_charge),
@@ -111,8 +111,8 @@ GROWTH = {
     "things": both(WHAT_MOVES, OF_THINGS),
     "things, Eq. 11": both(method("mega"), OF_THINGS),
 }
-"""Other rewards for the growth of control: as by default, but for the loss of all of it at an end; in the form `record`
-of relations by pairs, with that loss and without; of the sum of direct and latent control in place of the larger of the
-two; of relations to which every changed pixel adds alike; only for growth beyond the most that a cell lately had; a
-reward not for the growth but for the control of what moves; all three where direct control is not attention but what
-each cell tells of the action; and both of things."""
+"""Other forms of mega-reward: the default without the loss of all control at an end; the form `record` on relations by
+pairs, with that loss and without; the sum of direct and latent control in place of the larger of the two; relations in
+which all changed pixels have the same weight; reward only for growth beyond a cell's recent maximum (`record`); reward
+for the control of what moves instead of for growth (`moved`); default, `record` and `moved` with direct control as
+information instead of attention; and `moved` and the default on things."""

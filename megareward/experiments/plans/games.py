@@ -18,4 +18,4 @@ NOT_TUNED_ON = tuple(
     if name not in TUNED_ON
 )
 BENCHMARK_GAMES = (*MINI_GAMES, *TUNED_ON, *NOT_TUNED_ON)
-"""Those of which `megareward truth all` makes the truth."""
+"""Games of which `megareward truth all` makes truth sets."""

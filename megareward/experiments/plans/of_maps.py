@@ -38,8 +38,8 @@ ALL_MAPS = Experiment(
     is_audit=True,
     tuned_on=TUNED_ON,
 )
-"""Untrained models are in every audit. Short, so that two cores make a row of cells by sight within an hour; `released`
-and `paper`, which look at all pairs of cells, want a GPU. They learn in batches of 8; in batches of 256, like the
-default's, there are a 32nd of the gradient steps."""
+"""Untrained models are in every audit. Runs are short, so that two cores make a row with relations by sight within an
+hour; `released` and `paper`, which use all pairs of cells, need a GPU. They learn in batches of 8; in batches of 256,
+like the default's, there are a 32nd of the gradient steps."""
 
 ALL = (MAPS, ALL_MAPS)

@@ -112,12 +112,12 @@ ATARI_FORMS = Experiment(
 
 
 def after(steps: int) -> Change:
-    """So many decisions of random play before the policy learns."""
+    """A warm-up of so many decisions."""
     return lambda config: replace(config, warmup_steps=steps)
 
 
 A_QUARTER = 153_600
-"""Decisions of random play: 614,400 frames of Atari, of which the background is made."""
+"""A quarter of the usual warm-up, in decisions: 614,400 frames of Atari, from which the background is made."""
 
 WARM_UP = Experiment(
     name="warm-up",
@@ -150,7 +150,7 @@ ATARI_SHORT = Experiment(
     frames=2_000_000,
     seeds=1,
 )
-"""For two cores without a GPU: a quarter of the usual warm-up, the same for all, and what comes right after it."""
+"""For two cores without a GPU: a quarter of the usual warm-up, the same for all, and the learning right after it."""
 
 ATARI_FLASH = Experiment(
     name="atari-flash",
