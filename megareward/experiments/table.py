@@ -111,7 +111,8 @@ def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[
         mean, low, high = mean_of_games(games)
         fewest = min(len(seeds) for seeds in games.values())
         seeds = "" if fewest >= experiment.seeds else f", {count_of_seeds(fewest)} or more"
-        cells = [f"{np.mean(own):.2f}" for own in games.values()] + [f"{mean:.2f} [{low:.2f}, {high:.2f}]{seeds}"]
+        interval_of_mean = f" [{low:.2f}, {high:.2f}]" if fewest > 1 else ""
+        cells = [f"{np.mean(own):.2f}" for own in games.values()] + [f"{mean:.2f}{interval_of_mean}{seeds}"]
         return f"| {row} | {' | '.join(cells)} |"
 
     first, last = experiment.between
@@ -120,7 +121,8 @@ def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[
         "|---" * (len(experiment.columns) + 2) + "|",
         *(shown(row) for row in rows if row not in experiment.between),
         "",
-        "Means over the seeds, and over the games with 95% bootstrap intervals; seeds are drawn within each game.",
+        "Means over the seeds, and over the games with 95% bootstrap intervals; seeds are drawn within each game. No "
+        "interval where a game has one seed.",
         "",
     ]
 

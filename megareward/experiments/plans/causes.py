@@ -37,7 +37,7 @@ class Causes(Experiment):
                 return "-"
             mean, low, high = mean_of_games(rows[row])
             fewest = min(map(len, rows[row].values()))
-            interval = f" [{low:.2f}, {high:.2f}]" if high > low else ""
+            interval = f" [{low:.2f}, {high:.2f}]" if fewest > 1 else ""
             return f"{mean:.2f}{interval}" + ("" if fewest >= self.seeds else f" ({fewest})")
 
         lines = []
