@@ -22,9 +22,9 @@ Agents that learn to play by seeking control.
   resume RUN       continue a run that was stopped, killed or interrupted
   export RUN       a copy of a run that is small enough to carry; `resume` goes on with it
   eval RUN         play whole games with a trained agent
-  audit RUN        find out by branching the game whether the run's control maps are true; --maps: anybody's
-  truth GAME       make the truth sets of the benchmark of control maps, and check them
-  probe RUN        what each form of mega-reward would pay a good player, a random, an idle and the worst one
+  audit RUN        score a run's control maps against ground truth, found by branching the game; --maps: your own
+  truth GAME       make the ground truth of the benchmark of control maps, and verify it
+  probe RUN        return of a good, a random, an idle and the worst player under each form of mega-reward
   watch RUN        see what a run controls: a page that opens in any browser, and clips; or watch --pretrained GAME
   dream RUN        draw what a run's World Model sees and dreams; look for its controller by CMA-ES
   figure NAME      draw a figure: case-study --run RUN, curves --game GAME, masks --run RUN, things GAME
@@ -37,7 +37,7 @@ Agents that learn to play by seeking control.
   play             what `make play` does: train on a mini game, compare with random play, draw pictures
   bench WHAT       measure speed: emulator, train, growth, control, wrapper, methods
 
-`megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version tells the version.
+`megareward COMMAND --help` explains one command. --debug anywhere shows tracebacks. --version prints the version.
 eval "$(megareward --completion)" completes commands, methods, games and runs in bash (in zsh after bashcompinit).
 """
 

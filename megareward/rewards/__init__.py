@@ -88,7 +88,7 @@ METHODS: dict[str, Method] = {
         Method("mega", "Mega-reward: growth of control.", MegaConfig, "megareward.rewards.mega", observers=CONTROL),
         Method(
             "mega-direct",
-            "Ablation of mega: no cell takes over control from another (ablating latent control).",
+            "Ablation of mega: no control is passed on between cells (no latent control).",
             MegaConfig,
             "megareward.rewards.mega",
             observers=CONTROL,
@@ -108,7 +108,7 @@ METHODS: dict[str, Method] = {
             "megareward.rewards.dir",
             observers=CONTROL,
         ),
-        Method("rnd", "Random network distillation: new frames.", RndConfig, "megareward.rewards.rnd"),
+        Method("rnd", "Random network distillation: novelty of frames.", RndConfig, "megareward.rewards.rnd"),
         Method(
             "g-rnd",
             "rnd that sees only what is under control (G-RND).",
@@ -133,15 +133,15 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "curiosity",
-            "Curiosity: frames that the dynamics model does not foresee.",
+            "Curiosity: prediction error of a dynamics model.",
             CuriosityConfig,
             "megareward.rewards.curiosity",
         ),
         Method("count", "Count-based novelty: rare frames.", CountConfig, "megareward.rewards.count"),
-        Method("emp", "Empowerment: how much of the near future actions decide.", EmpConfig, "megareward.rewards.emp"),
+        Method("emp", "Empowerment: how far actions determine the near future.", EmpConfig, "megareward.rewards.emp"),
         Method(
             "sto",
-            "Stochastic skills: codes that show in what is seen (SNN4HRL).",
+            "Stochastic skills: skills that can be told apart by what is seen (SNN4HRL).",
             StoConfig,
             "megareward.rewards.sto",
             observers=("skills",),
@@ -163,7 +163,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "div",
-            "Diverse skills: each does what no other would have done (DEHRL).",
+            "Diverse skills: each has effects that no other skill is predicted to have (DEHRL).",
             DivConfig,
             "megareward.rewards.div",
             observers=("levels",),
@@ -179,7 +179,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "world-model",
-            "PPO on the game's score by a policy that also sees a World Model's numbers.",
+            "PPO on the game's score; the policy also sees a World Model's z and h.",
             WorldModelConfig,
             "megareward.rewards.extrinsic",
             uses_score=True,
@@ -189,7 +189,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "world",
-            "Random play from which a World Model learns, for world-model to start from.",
+            "Random play that trains a World Model, for world-model to start from.",
             WorldConfig,
             "megareward.rewards.random_play",
             observers=("world",),
@@ -198,7 +198,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "morel",
-            "PPO on the score with a trunk that learns what moves, first and beside it (MOREL).",
+            "PPO on the score; its trunk also learns to segment what moves, before and meanwhile (MOREL).",
             MorelConfig,
             "megareward.rewards.morel",
             uses_score=True,
@@ -208,7 +208,7 @@ METHODS: dict[str, Method] = {
         ),
         Method(
             "oomdp",
-            "PPO on the score that sees objects and foresees its own object's moves (OO-MDP).",
+            "PPO on the score; the policy also sees objects and the predicted moves of its own (OO-MDP).",
             OomdpConfig,
             "megareward.rewards.extrinsic",
             uses_score=True,
