@@ -16,9 +16,12 @@ STOPPING = threading.Event()
 """Set while this process is stopping because of a signal. A second one would be an order to stop at once."""
 
 
-def end_with(parent: int) -> None:
-    """Ask this process to stop, as by SIGTERM, as soon as it is no longer a child of `parent`."""
-    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+def end_with(parent: int) -> threading.Thread:
+    """Ask this process to stop, as by SIGTERM, as soon as it is no longer a child of `parent`. Returns the thread that
+    watches."""
+    watch = threading.Thread(target=_watch, args=(parent,), daemon=True)
+    watch.start()
+    return watch
 
 
 def _watch(parent: int) -> None:

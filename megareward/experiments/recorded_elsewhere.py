@@ -34,21 +34,22 @@ def adopt(job: Job) -> Path | None:
 
 
 def each_once(jobs: list[Job]) -> list[Job]:
-    """Without those that an earlier one makes as well: its record will do for both."""
-    kept: list[Job] = []
+    """The jobs without those whose record can be copied from that of an earlier one."""
+    first: dict[object, Job] = {}
     for job in jobs:
-        if not any(_makes(other, job) for other in kept):
-            kept.append(job)
-    return kept
+        first.setdefault(_made_by(job), job)
+    return list(first.values())
 
 
-def _makes(one: Job, other: Job) -> bool:
-    same_settings = _numbers(one.cell.config) == _numbers(other.cell.config)
-    return same_settings and (one.whole_games, one.audit, one.picture) == (
-        other.whole_games,
-        other.audit,
-        other.picture,
-    )
+def _made_by(job: Job) -> object:
+    """Equal for jobs that make the same record; a job that cannot `adopt` one equals no other."""
+    if not _can_adopt(job):
+        return object()
+    return json.dumps([_numbers(job.cell.config), job.whole_games, job.audit], sort_keys=True)
+
+
+def _can_adopt(job: Job) -> bool:
+    return job.cell.before is None and job.picture is None  # else it is not all in the record
 
 
 def adopt_all(jobs: list[Job]) -> None:

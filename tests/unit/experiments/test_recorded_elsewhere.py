@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from megareward.experiments.plans import CAUSES, DEATH, DEATH_ATARI, PLAY
-from megareward.experiments.recorded_elsewhere import adopt
+from megareward.experiments.recorded_elsewhere import adopt, each_once
 from megareward.experiments.runner import Job, is_done, record_path
 from megareward.training.config import to_dict
 from tests.unit.records import record_of_config
@@ -71,3 +71,14 @@ def test_all_that_is_asked_of_a_run_must_be_in_its_record(tmp_path):
     assert adopt(job_of(tmp_path, PLAY, here, whole_games=30, audit=())) is None
     assert adopt(job_of(tmp_path, PLAY, replace(here, before=cell), whole_games=30)) is None
     assert adopt(job_of(tmp_path, PLAY, here, whole_games=30)) == source
+
+
+def test_of_jobs_that_make_the_same_record_the_first_is_kept(tmp_path):
+    mega, default = cell_of(CAUSES, "difference, learnt maps", "mini-demon", 3), cell_of(DEATH, "mega", "mini-demon", 3)
+    other = cell_of(DEATH, "mega", "mini-demon", 2)
+    one, two, three = (job_of(tmp_path, *own) for own in ((CAUSES, mega), (DEATH, default), (DEATH, other)))
+    assert each_once([one, two, three, two]) == [one, three]
+    more = replace(two, whole_games=30)
+    assert each_once([one, more]) == [one, more]
+    after = replace(two, cell=replace(default, before=other))
+    assert each_once([one, after, after]) == [one, after, after]  # it could not be copied

@@ -1,7 +1,6 @@
 """A run stops with its sweep; told by both, it stops once, and saves."""
 
 import signal
-import time
 
 import pytest
 
@@ -13,14 +12,9 @@ NOBODY = -1
 """No process has this parent, so it counts as dead."""
 
 
-def let_it_look():
-    time.sleep(0.2)
-
-
 def test_a_run_stops_when_its_sweep_is_gone():
     with stop_signals() as stop:
-        parent.end_with(NOBODY)
-        let_it_look()
+        parent.end_with(NOBODY).join()
         assert stop.names == ["SIGTERM"]
 
 
@@ -28,8 +22,7 @@ def test_a_run_that_is_stopping_is_not_hurried_by_the_end_of_its_sweep():
     """As when a job is cancelled, and every process of it is told."""
     with stop_signals() as stop:
         signal.raise_signal(signal.SIGTERM)
-        parent.end_with(NOBODY)
-        let_it_look()
+        parent.end_with(NOBODY).join()
         assert stop.names == ["SIGTERM"]
     assert not parent.STOPPING.is_set()
 
