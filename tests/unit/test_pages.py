@@ -67,6 +67,7 @@ def test_a_table_is_that_of_its_records(name):
         "presets",
         "atari-relations",
         "pretraining-mini",
+        "noisy-tv-mini",
     ],
 )
 def test_a_table_on_a_page_is_the_recorded_one(name):
