@@ -17,6 +17,7 @@ from megareward.experiments.plans import (
     HARD_GAMES,
     PAPER_GAMES,
     RANDOM_FRAMES,
+    UNTRAINED,
     Cell,
     Change,
     Device,
@@ -27,6 +28,7 @@ from megareward.experiments.plans import (
     control,
     game,
     method,
+    nothing_ends,
     random_play,
 )
 from megareward.training.config import TrainConfig
@@ -70,15 +72,21 @@ NOISE_HARD = Experiment(
     seeds=1,
 )
 
+MASKED = {name: method(row) for name, row in MASKS.items()} | {
+    "G-RND, true maps": both(method("g-rnd"), control(oracle={"lags": 32}))
+}
+ENDS_COUNT = {"alive": method("alive"), **MASKED}
+"""Where ends count, any novelty is a reward for survival, that of a TV too: two seeds show it."""
+NOTHING_ENDS = {
+    f"{name}, nothing ends": both(change, nothing_ends)
+    for name, change in {**MASKED, "G-RND, untrained maps": both(method("g-rnd"), UNTRAINED)}.items()
+}
+"""RND's own rule for its novelty. Masks of untrained models show whether a mask must know what is controlled."""
+
 NOISE_MINI = Experiment(
     name="noisy-tv-mini",
     question="Novelty alone, the score hidden, beside noise and a TV: which mask keeps what RND loses?",
-    rows={
-        "random": method("random"),
-        "alive": method("alive"),
-        **{name: method(MASKS[name]) for name in MASKS},
-        "G-RND, true maps": both(method("g-rnd"), control(oracle={"lags": 32})),
-    },
+    rows={"random": method("random"), **ENDS_COUNT, **NOTHING_ENDS},
     columns={
         f"{name}{words}": both(game(name), change)
         for name in ("mini-breakout", "mini-demon")
@@ -90,6 +98,7 @@ NOISE_MINI = Experiment(
     },
     frames=100_000,
     seeds=5,
+    seeds_of=dict.fromkeys(ENDS_COUNT, 2),
     is_long=True,
 )
 

@@ -17,11 +17,12 @@ from megareward.experiments.plans.changes import (
     game,
     long_atari,
     method,
+    nothing_ends,
     only_watch,
     random_play,
 )
 from megareward.experiments.plans.experiment import Cell, Change, Device, Experiment, base_config
-from megareward.experiments.plans.forms import ALL_ALIKE, AS_PRINTED, BY_INFORMATION, GROWTH, OF_THINGS
+from megareward.experiments.plans.forms import ALL_ALIKE, AS_PRINTED, BY_INFORMATION, GROWTH, OF_THINGS, UNTRAINED
 from megareward.experiments.plans.games import BENCHMARK_GAMES, HARD_GAMES, PAPER_GAMES, TUNED_ON
 from megareward.experiments.plans.of_maps import ALL_MAPS, MAPS
 from megareward.experiments.plans.on_atari import (
@@ -60,6 +61,7 @@ __all__ = [
     "PLAY",
     "RANDOM_FRAMES",
     "TUNED_ON",
+    "UNTRAINED",
     "Cell",
     "Change",
     "Device",
@@ -73,6 +75,7 @@ __all__ = [
     "long_atari",
     "matching",
     "method",
+    "nothing_ends",
     "only_watch",
     "random_play",
 ]

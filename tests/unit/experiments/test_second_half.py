@@ -32,6 +32,9 @@ def test_noise_is_borne_in_rnds_own_setting():
     assert mini["O-RND", "mini-breakout tv"].noise.tv == "always"
     assert not mini["O-RND", "mini-breakout tv"].uses_score
     assert mini["G-RND, true maps", "mini-demon noise 0.3"].uses_oracle
+    assert mini["O-RND", "mini-breakout"].episodic
+    assert not mini["M-RND, nothing ends", "mini-breakout"].episodic
+    assert mini["G-RND, untrained maps, nothing ends", "mini-breakout tv"].control.passes == 0
 
 
 def test_half_of_the_budget_is_without_the_score():
