@@ -18,7 +18,7 @@ from megareward.runs.provenance import provenance
 from megareward.training.config import TrainConfig, create_run
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
-from megareward.training.memory import host_mib
+from megareward.training.memory import host_mib, keep_freed_memory
 from megareward.training.parts import make_game
 from megareward.training.saving import state_of, tensors_of
 
@@ -124,9 +124,11 @@ def measure_training(
     The warm-up of the play protocol is left out, so that PPO learns from the first rollout on. `env`: existing
     games, which stay open.
     """
-    if device.type == "cuda":
-        torch.set_num_threads(1)  # as a run does
+    if device.type == "cuda":  # as a run does
+        torch.set_num_threads(1)
         torch.cuda.reset_peak_memory_stats(device)
+    else:
+        keep_freed_memory()
     config = replace(config, warmup_steps=0, frames=10**9)
     trainer = Trainer(config, device, env)
     played: list[tuple[int, float]] = []

@@ -24,7 +24,7 @@ from megareward.training.finite import NotFiniteError
 from megareward.training.line import Now
 from megareward.training.logger import Logger
 from megareward.training.loop import Trainer
-from megareward.training.memory import memory_in_use
+from megareward.training.memory import keep_freed_memory, memory_in_use
 from megareward.training.saving import restore, state_of, tensors_of
 from megareward.training.start_from import begin_from
 from megareward.training.stopping import DroppedError, Stop, stop_signals
@@ -57,6 +57,8 @@ def train_to_the_end(
     """
     begun = time.monotonic() if begun is None else begun
     share_the_cores(trainer)
+    if trainer.device.type == "cpu":
+        keep_freed_memory()
     folder.lock()
     try:
         with full_disk_explained(folder.path):
