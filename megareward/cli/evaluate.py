@@ -23,6 +23,8 @@ class EvalArgs:
     """Seed of the games and of the policy's rng; far from the seeds of training."""
     greedy: bool = False
     """Take the likeliest action instead of sampling one."""
+    rooms: bool = False
+    """Also count the rooms visited (montezuma_revenge only), in other games of the same seed; several times slower."""
     device: Device = "auto"
     out: Path | None = None
     """Append the scores to this file. [default: eval.jsonl in the run's folder]"""
@@ -40,6 +42,7 @@ def command(words: list[str]) -> int:
         args.episodes,
         seed=args.seed,
         greedy=args.greedy,
+        rooms=args.rooms,
         device=pick_device(args.device),
         warn=warn,
         progress=Bar("games"),
@@ -57,5 +60,8 @@ def command(words: list[str]) -> int:
             f"Beside it, not the score: the best of the skills, chosen after the fact, is {skill} with {mean:.4g} "
             f"(mean of {games} games)"
         )
+    if result.rooms:
+        mean, every = result.rooms_visited
+        print(f"Rooms: {mean:.1f} in a game, {len(every)} in all ({', '.join(map(str, every))})")
     save_evaluation(result, args.out or args.run / "eval.jsonl")
     return 0

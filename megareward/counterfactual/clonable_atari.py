@@ -22,13 +22,14 @@ from megareward.envs.atari_config import AtariConfig
 
 
 class Emulator:
-    """One game under the protocol of `config`, without sticky actions."""
+    """One game under the protocol of `config`, without sticky actions unless `sticky` asks for them: a clone does not
+    remember the last button."""
 
-    def __init__(self, rom: str, config: AtariConfig, *, hide_score: bool, seed: int) -> None:
+    def __init__(self, rom: str, config: AtariConfig, *, hide_score: bool, seed: int, sticky: float = 0.0) -> None:
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
         self.ale = ale_py.ALEInterface()
         self.ale.setInt("random_seed", seed)
-        self.ale.setFloat("repeat_action_probability", 0.0)
+        self.ale.setFloat("repeat_action_probability", sticky)
         path = roms.get_rom_path(rom)
         assert path is not None, f"{rom} is no canonical name; resolve_game gives it"
         self.ale.loadROM(path)
@@ -39,6 +40,8 @@ class Emulator:
         rows, columns = self.ale.getScreenDims()
         self.shrink = Shrink((rows, columns), config.px)
         self._screens = np.zeros((2, rows, columns), np.uint8)
+        self.reward = 0.0
+        """Raw score gained by the last decision."""
         self._visible = np.ones((1, config.px, config.px), bool)
         kinds = {"score": hide_score, "lives": config.hide_lives, "other": config.hide_other}
         score_masks.paint(self._visible, score_masks.frame_boxes(rom, (config.px, config.px), **kinds))
@@ -47,6 +50,14 @@ class Emulator:
         """The first episode of this seed, after so many frames without input. Returns the screen."""
         state, screen = self._opening
         self.restore(state)
+        return self._open(n_noops, screen)
+
+    def start_another(self, n_noops: int) -> np.ndarray:
+        """A further episode. The vector emulator would start it with another timer."""
+        self.ale.reset_game()
+        return self._open(n_noops, self.ale.getScreenGrayscale())
+
+    def _open(self, n_noops: int, screen: np.ndarray) -> np.ndarray:
         frames_played = n_noops
         if self.config.fire_reset and ale_py.Action.FIRE in self.actions:
             self.ale.act(ale_py.Action.FIRE)
@@ -58,9 +69,9 @@ class Emulator:
     def decide(self, action: int) -> tuple[np.ndarray, bool]:
         """One decision: the screen that the agent sees, in native pixels, and whether the game is over. If it is, the
         screen is not to be used: the vector emulator never shows it."""
-        skip = self.config.frame_skip
+        skip, self.reward = self.config.frame_skip, 0.0
         for frame in range(skip):
-            self.ale.act(self.actions[action])
+            self.reward += self.ale.act(self.actions[action])
             if frame >= skip - 2:
                 self.ale.getScreenGrayscale(self._screens[frame % 2])
         return self._screens.max(0) if skip > 1 else self._screens[0].copy(), self.ale.game_over()

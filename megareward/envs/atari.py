@@ -14,6 +14,7 @@ What the emulator does, measured and kept by `tests/unit/envs/test_atari.py`:
 """
 
 from contextlib import nullcontext
+from typing import Any
 
 import ale_py
 import numpy as np
@@ -50,22 +51,7 @@ class Atari:
             score_masks.require_boxes(rom, config.allow_visible_score)
         ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner per environment
         with waiting(f"Building {n_envs} emulators", n_envs * SECONDS_TO_BUILD) if n_envs > 4 else nullcontext():
-            self._emulator = AtariVectorEnv(
-                rom,
-                n_envs,
-                num_threads=config.threads,
-                max_num_frames_per_episode=config.max_frames,
-                repeat_action_probability=config.sticky,
-                full_action_space=config.full_actions,
-                autoreset_mode=AutoresetMode.NEXT_STEP,
-                img_height=config.px,
-                img_width=config.px,
-                stack_num=1,
-                frameskip=config.frame_skip,
-                noop_max=config.noop_max,
-                use_fire_reset=config.fire_reset,
-                reward_clipping=False,
-            )
+            self._emulator = self._build(rom, n_envs, config)
         self.n_envs, self._n_before = n_envs, n_before
         self.action_names = tuple(action.name for action in self._emulator.ale.get_action_set())
         self.n_actions = len(self.action_names)
@@ -84,6 +70,24 @@ class Atari:
         """A life was lost with the last frame, and that counts as an end: the next frame is a `first`. If the game
         waits for FIRE, the next action is FIRE, whatever the agent chose."""
         self._waiting = False
+
+    def _build(self, rom: str, n_envs: int, config: AtariConfig) -> Any:
+        return AtariVectorEnv(
+            rom,
+            n_envs,
+            num_threads=config.threads,
+            max_num_frames_per_episode=config.max_frames,
+            repeat_action_probability=config.sticky,
+            full_action_space=config.full_actions,
+            autoreset_mode=AutoresetMode.NEXT_STEP,
+            img_height=config.px,
+            img_width=config.px,
+            stack_num=1,
+            frameskip=config.frame_skip,
+            noop_max=config.noop_max,
+            use_fire_reset=config.fire_reset,
+            reward_clipping=False,
+        )
 
     def reset(self, seed: int) -> Step:
         if self._waiting:  # an interrupted run may leave a step behind
@@ -107,7 +111,7 @@ class Atari:
             for n in np.flatnonzero(self._opens):
                 chosen[n] = self._fire
         # Lists, past ale-py's own `send`: its arrays are converted number by number, which takes twice as long.
-        self._emulator.ale.send(chosen, self._full_paddle)  # type: ignore[arg-type]  # any sequence is fine
+        self._emulator.ale.send(chosen, self._full_paddle)
         self._waiting = True
 
     def recv(self) -> Step:

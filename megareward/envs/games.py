@@ -20,6 +20,9 @@ from megareward.errors import RunError, UsageError, suggestion
 TWO_PLAYER = ("combat", "joust", "maze_craze", "warlords")
 """ale-py ships these ROMs without a one-player mode; loading one would end the whole process."""
 
+ROOM_AT = {"montezuma_revenge": 3}
+"""The byte of the console's memory that holds the number of the room, where it is known."""
+
 _ALIASES = {
     "3dtictactoe": "tictactoe3d",
     "montezuma": "montezumarevenge",

@@ -28,7 +28,8 @@ class Plan:
 
     def jobs(self) -> list[Job]:
         audit = () if self.experiment.is_audit else None
-        asked: dict[str, Any] = {"whole_games": self.experiment.whole_games, "audit": audit, "truth": self.cache}
+        asked: dict[str, Any] = {"whole_games": self.experiment.whole_games, "metrics": self.experiment.metrics}
+        asked |= {"audit": audit, "truth": self.cache}
         return [Job(cell, self.runs, self.results, **asked) for cell in self.chosen]
 
     def audit(self) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, TextIO
 
+from megareward.envs.games import ROOM_AT
 from megareward.errors import RunError, UsageError
 from megareward.experiments.plans import Cell
 from megareward.experiments.under_way import UnderWay
@@ -74,6 +75,7 @@ class Job:
     results: Path
     """Folder of its record."""
     whole_games: int = 0
+    metrics: tuple[str, ...] = ()
     audit: tuple[str, ...] | None = None
     """Options of `megareward audit`; None: it is not audited."""
     truth: Path | None = None
@@ -247,7 +249,8 @@ def _make(job: Job, log: TextIO) -> str:
         length = f"{count(frames)} of {count(cell.config.frames)} frames"
         return f"{STOPPED} {job.minutes or 0:.3g} minutes at {length}; start again to go on"
     if job.whole_games and not has_played(path, cell, job.whole_games):
-        trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *device)
+        rooms = ["--rooms"] if cell.config.game in ROOM_AT else []
+        trouble = run_command(log, "eval", str(path), "--episodes", str(job.whole_games), *rooms, *device)
     if not trouble and job.audit is not None:
         cache = ["--cache", str(job.truth or job.runs / "audit-truth")]
         trouble = run_command(log, "audit", str(path), *device, *cache, *job.audit)
@@ -256,7 +259,7 @@ def _make(job: Job, log: TextIO) -> str:
         trouble = run_command(log, "figure", "case-study", *out, *device, *job.picture)
     if trouble:
         return trouble
-    record = Record.of_run(path)
+    record = Record.of_run(path).with_metrics(path, job.metrics)
     if job.audit is not None:  # of maps; a run too short for a score has them all the same
         record = replace(record, audit=json.loads((path / "audit-random.json").read_bytes()))
     else:

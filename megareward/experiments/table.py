@@ -12,7 +12,7 @@ from megareward.experiments.plans import Cell, Experiment
 from megareward.experiments.runner import record_of
 from megareward.statistics.aggregates import mean_of_games
 from megareward.statistics.bootstrap import interval
-from megareward.statistics.scores import standard_error
+from megareward.statistics.scores import rooms_of, standard_error
 
 AUDITED = {
     "direct_auroc": "direct, AUROC",
@@ -70,12 +70,14 @@ def markdown(experiment: Experiment, cells: list[Cell], results: Path) -> str:
         "Every run is a file beside this table." + (f" Rows not begun yet: {missing}." if missing else "")
     )
     games = whole_games_lines(experiment, rows, cells, results)
+    games += metrics_lines(experiment, rows, cells, results)
     return "\n".join([*lines, "", note, "", *games, *between_lines(experiment, scores), *experiment.remarks(scores)])
 
 
 def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell], results: Path) -> list[str]:
     """What the agents score in whole games after training, seed by seed, if any of them was made to play such."""
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    rooms_note = ""
     for cell in cells if experiment.whole_games else []:
         record = record_of(results, cell)
         played = [own for own in record.evaluations if not own["greedy"]] if record else []
@@ -83,20 +85,55 @@ def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell]
             continue
         scores, cut = played[-1]["scores"], played[-1]["cut"]
         error = f" +- {standard_error(scores):.1f}" if len(scores) > 1 else ""
-        found[cell.row, cell.column].append(f"{np.mean(scores):.1f}{error}" + (f" ({cut} cut)" if cut else ""))
+        text = f"{np.mean(scores):.1f}{error}" + (f" ({cut} cut)" if cut else "")
+        if rooms := played[-1].get("rooms"):
+            mean, every = rooms_of(rooms)
+            text += f", {mean:.1f} rooms ({len(every)} in all)"
+            rooms_note = " Rooms: mean number visited in a game, and how many were visited in all games together."
+        found[cell.row, cell.column].append(text)
     if not found:
         return []
-    columns = list(experiment.columns)
     return [
-        f"| {experiment.name}, whole games | {' | '.join(columns)} |",
-        "|---" * (len(columns) + 1) + "|",
-        *(f"| {row} | {' | '.join('; '.join(found[row, column]) or '-' for column in columns)} |" for row in rows),
+        *seed_by_seed(experiment, f"{experiment.name}, whole games", rows, found),
         "",
         f"{experiment.whole_games} games after training, each of which counts however long it is: mean and standard "
         "error over the games, seed by seed. Cut: games that were stopped at the limit of frames, and count with what "
-        "they had.",
+        "they had." + rooms_note,
         "",
     ]
+
+
+def seed_by_seed(
+    experiment: Experiment, head: str, rows: list[str], found: Mapping[tuple[str, str], list[str]]
+) -> list[str]:
+    """A table with the words of every seed."""
+    columns = list(experiment.columns)
+    return [
+        f"| {head} | {' | '.join(columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+        *(
+            f"| {row} | {' | '.join('; '.join(found.get((row, column), ())) or '-' for column in columns)} |"
+            for row in rows
+        ),
+    ]
+
+
+def metrics_lines(experiment: Experiment, rows: list[str], cells: list[Cell], results: Path) -> list[str]:
+    """How the metrics that the experiment names went, early and at the end, seed by seed."""
+    lines: list[str] = []
+    for name in experiment.metrics:
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for cell in cells:
+            record = record_of(results, cell)
+            if record and (points := (record.metrics or {}).get(name)):
+                middle = points[(len(points) - 1) // 2]
+                found[cell.row, cell.column].append(" > ".join(f"{y:.3g}" for _, y in (points[0], middle, points[-1])))
+        if found:
+            having = [row for row in rows if any(place[0] == row for place in found)]
+            lines += [*seed_by_seed(experiment, f"{experiment.name}, {name}", having, found), ""]
+    if lines:
+        lines += ["Metrics at the beginning, in the middle and at the end of training.", ""]
+    return lines
 
 
 def between_lines(experiment: Experiment, scores: Mapping[tuple[str, str], list[float]]) -> list[str]:

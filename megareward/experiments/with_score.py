@@ -6,6 +6,7 @@
 Each has a mini form, which two cores make in minutes to an hour.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -52,6 +53,8 @@ def masked(name: str) -> Change:
 
 
 MASKS = {"O-RND": "rnd", "G-RND": "g-rnd", "A-RND": "a-rnd", "M-RND": "m-rnd"}
+NOVELTY_OF = {name: (f"{name}/novelty_inside", f"{name}/novelty_outside") for name in ("g-rnd", "a-rnd", "m-rnd")}
+"""Metrics: the novelty of what the mask shows and of what it hides."""
 STDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 
 NOISE_STRENGTHS = Experiment(
@@ -61,6 +64,8 @@ NOISE_STRENGTHS = Experiment(
     columns={f"noise {std:g}": both(atari("montezuma_revenge"), noise(std=std)) for std in STDS},
     frames=20_000_000,
     seeds=1,
+    whole_games=30,
+    metrics=NOVELTY_OF["g-rnd"],
 )
 
 NOISE_HARD = Experiment(
@@ -70,6 +75,8 @@ NOISE_HARD = Experiment(
     columns={name: both(atari(name), noise(std=0.3)) for name in HARD_GAMES},
     frames=20_000_000,
     seeds=1,
+    whole_games=30,
+    metrics=tuple(itertools.chain.from_iterable(NOVELTY_OF.values())),
 )
 
 MASKED = {name: method(row) for name, row in MASKS.items()} | {
@@ -99,6 +106,7 @@ NOISE_MINI = Experiment(
     frames=100_000,
     seeds=5,
     seeds_of=dict.fromkeys(ENDS_COUNT, 2),
+    metrics=NOVELTY_OF["g-rnd"],
     is_long=True,
 )
 

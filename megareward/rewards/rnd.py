@@ -122,11 +122,20 @@ class RND:
         if self.has_usual:
             self.usual = self.usual.update(recorded.fields[config.mask][1:][recorded.real])
         rows = most_rows(recorded.actions.numel(), self.fraction, config.minibatches)
+        novelty: dict[str, Tensor] = {}
         for index in minibatches(len(frames), self.fraction, config.minibatches, config.epochs, self.draws):
             seen = self.seen(frames[index], None if cells is None else cells[index])
+            if cells is not None and not novelty:
+                novelty = self.novelty(frames[index], cells[index])
             steps.append(self.learner.step((seen,), rows))
-        metrics = means_of(steps) | {"pixel_std": self.moments.std.mean()}
+        metrics = means_of(steps) | novelty | {"pixel_std": self.moments.std.mean()}
         return metrics if cells is None or not len(cells) else metrics | {"shown": cells.float().mean()}
+
+    @torch.no_grad()
+    def novelty(self, frames: UInt8[Tensor, "B px_h px_w"], shown: Bool[Tensor, "B HW"]) -> dict[str, Tensor]:
+        """Mean error of what the mask shows, which is the reward, and of what it hides, which no reward is made of."""
+        sides = {"novelty_inside": shown, "novelty_outside": ~shown}
+        return {name: self.error(self.seen(frames, cells)).mean() for name, cells in sides.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"moments.{name}": tensor.clone() for name, tensor in self.moments._asdict().items()}

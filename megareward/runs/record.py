@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from megareward.errors import RunError, UsageError
 from megareward.quantities import count
@@ -48,6 +50,8 @@ class Record:
     """Seconds of training in all processes, without startup; None in older records."""
     audit: dict[str, Any] | None = None
     """Result of `megareward audit`; None if the run was not audited."""
+    metrics: dict[str, list[list[float]]] | None = None
+    """[frames, mean since the point before] of metrics that the run's table shows, by name, at up to 20 points."""
 
     @property
     def label(self) -> str:
@@ -85,13 +89,19 @@ class Record:
         entries = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.record_version == 1:
             del entries["record_version"]
-        for name in ("audit", "seconds"):
+        for name in ("audit", "seconds", "metrics"):
             if entries[name] is None:
                 del entries[name]
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in entries.items()]
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_synced(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
         return path
+
+    def with_metrics(self, path: Path, names: Iterable[str]) -> "Record":
+        """This record of the run at `path`, with curves of these metrics, as far as the run has them."""
+        rows = RunLogs.read(path).metrics
+        curves = {name: thinned([[row["frames"], row[name]] for row in rows if name in row]) for name in names}
+        return replace(self, metrics={name: points for name, points in curves.items() if points} or None)
 
     def needs_score(self, path: Path) -> "Record":
         """This record of the run at `path`; raises if it has no score."""
@@ -104,6 +114,15 @@ class Record:
         """Frames trained, in words: 80M, or 71.6M of 80M if the run is not finished."""
         planned = count(self.config["frames"])
         return planned if self.finished else f"{count(self.frames)} of {planned}"
+
+
+METRIC_POINTS = 20
+
+
+def thinned(points: list[list[float]]) -> list[list[float]]:
+    """Means of up to 20 runs of neighbouring points, each at the last of them."""
+    parts = np.array_split(np.asarray(points, dtype=np.float64), METRIC_POINTS) if points else []
+    return [[int(part[-1, 0]), float(f"{part[:, 1].mean():.4g}")] for part in parts if len(part)]
 
 
 def read_records(places: Iterable[Path]) -> list[Record]:

@@ -27,6 +27,11 @@ def standard_error(scores: Sequence[float] | np.ndarray) -> float:
     return float(np.std(scores, ddof=1) / np.sqrt(len(scores))) if len(scores) > 1 else float("nan")
 
 
+def rooms_of(games: Sequence[Sequence[int]]) -> tuple[float, list[int]]:
+    """Given the rooms visited in each game: the mean number of them, and all of them together."""
+    return float(np.mean([len(rooms) for rooms in games])), sorted(set().union(*games))
+
+
 def curve(episodes: Episodes) -> list[list[int | float]]:
     """[frames, mean score of the last 50 games] at up to 200 points, evenly spread over the frames."""
     sums = np.concatenate([[0.0], np.cumsum([float(episode["score"]) for episode in episodes])])

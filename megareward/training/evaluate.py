@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from megareward.envs.interface import Step
+from megareward.envs.interface import BatchedEnv, Step
 from megareward.errors import UsageError
 from megareward.ppo.agent import Agent, RandomAgent
 from megareward.reward_stream import RewardStream
@@ -18,10 +18,19 @@ from megareward.runs.checkpoint import DamagedError, load_newest, newest_state
 from megareward.runs.durable import append_line, explained
 from megareward.runs.folder import RunFolder
 from megareward.state import MismatchError, check_fits, part
+from megareward.statistics.scores import rooms_of
 from megareward.training.clock import Clock
 from megareward.training.collect import Collector
 from megareward.training.config import NO_BEARING, TrainConfig, flat, read_config, upgraded
-from megareward.training.parts import make_agent, make_game, make_observers, make_rollout, world_of
+from megareward.training.parts import (
+    as_the_agent_sees_it,
+    make_agent,
+    make_game,
+    make_observers,
+    make_rollout,
+    world_of,
+)
+from megareward.training.rooms import Rooms, game_with_memory
 from megareward.training.score_book import Episode
 from megareward.types import Int, Tensor
 from megareward.waiting import waiting
@@ -43,6 +52,8 @@ class Evaluation:
     """How many of the games a time limit ended."""
     skills: list[int] = field(default_factory=list)
     """The skill of each game, if the policy has skills and plays a whole game with one of them."""
+    rooms: list[list[int]] = field(default_factory=list)
+    """The rooms visited in each game, if they were asked for."""
 
     @property
     def mean(self) -> float:
@@ -51,6 +62,11 @@ class Evaluation:
     @property
     def standard_error(self) -> float:
         return float(np.std(self.scores, ddof=1) / np.sqrt(len(self.scores))) if len(self.scores) > 1 else float("nan")
+
+    @property
+    def rooms_visited(self) -> tuple[float, list[int]]:
+        """Mean number in a game, and all of them."""
+        return rooms_of(self.rooms)
 
     @property
     def best_skill(self) -> tuple[int, float, int] | None:
@@ -71,6 +87,8 @@ class Game(Episode):
 
     skill: int | None = None
     """The skill it was played with; None without skills, or if skills change during a game."""
+    rooms: list[int] | None = None
+    """The rooms visited, if they were asked for."""
 
 
 def evaluate_run(
@@ -79,11 +97,12 @@ def evaluate_run(
     *,
     seed: int = 1_000_000,
     greedy: bool = False,
+    rooms: bool = False,
     device: torch.device,
     warn: Callable[[str], None] = print,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Evaluation:
-    """Play with the newest checkpoint of a run, under the run's own protocol."""
+    """Play with the newest checkpoint of a run, under the run's own protocol. `rooms`: see `play`."""
     if episodes < 1:
         raise UsageError(f"--episodes is {episodes}; it must be at least 1.")
     if not 0 <= seed < 2**31:
@@ -91,16 +110,18 @@ def evaluate_run(
     folder = RunFolder.open(path)
     config = read_config(folder, warn)
     learnt, frames = newest_tensors(folder, warn)
-    games = play(config, learnt, episodes, seed=seed, greedy=greedy, device=device, progress=progress)
+    games = play(config, learnt, episodes, seed=seed, greedy=greedy, rooms=rooms, device=device, progress=progress)
     skills = [game.skill for game in games if game.skill is not None]
-    return Evaluation(frames, seed, greedy, [game.score for game in games], sum(game.cut for game in games), skills)
+    visited = [game.rooms for game in games if game.rooms is not None]
+    scores, cut = [game.score for game in games], sum(game.cut for game in games)
+    return Evaluation(frames, seed, greedy, scores, cut, skills, visited)
 
 
 def save_evaluation(result: Evaluation, file: Path) -> None:
     """Append it to a log such as eval.jsonl in the run's folder, which reports and records read."""
-    entries = dataclasses.asdict(result)
+    entries = {name: value for name, value in dataclasses.asdict(result).items() if value != []}
     with explained(file):
-        append_line(file, entries if result.skills else {k: v for k, v in entries.items() if k != "skills"})
+        append_line(file, entries)
 
 
 def newest_tensors(folder: RunFolder, warn: Callable[[str], None]) -> tuple[dict[str, Tensor], int]:
@@ -155,11 +176,12 @@ class Player:
         with_relation: bool = False,
         tracks: bool = True,
         random: bool = False,
+        env: BatchedEnv | None = None,
     ) -> None:
         """`tracks` False leaves out observers whose fields the policy does not see. `random`: actions are random, but
-        the observers are the run's own."""
+        the observers are the run's own. `env`: the games, if not those that the config names."""
         config = replace(config, ppo=replace(config.ppo, precision="float32"))
-        env = self.env = make_game(config, n_envs, device)
+        env = self.env = make_game(config, n_envs, device) if env is None else env
         world, generator = world_of(env, device, seed, config), torch.Generator(device).manual_seed(seed)
         names = config.observers if tracks else config.observers_of_policy
         self.observers = make_observers(
@@ -215,25 +237,37 @@ def play(
     *,
     seed: int = 1_000_000,
     greedy: bool = False,
+    rooms: bool = False,
     device: torch.device,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Game]:
-    """Play `episodes` whole games. Each environment plays a fixed number of them, so that long games count fully."""
+    """Play `episodes` whole games. Each environment plays a fixed number of them, so that long games count fully.
+
+    `rooms`: note the rooms visited, on emulators whose memory can be read, which are slower.
+    """
     N = min(episodes, MAX_ENVS)
     owed = np.full(N, episodes // N)
     owed[: episodes % N] += 1
+    games: list[Game] = []
     with waiting("Starting the games"):
-        player, games = Player(config, learnt, N, seed, device, tracks=False), list[Game]()
+        atari = game_with_memory(config, N) if rooms else None
+        visited = Rooms(config.game, atari) if atari else None
+        env = as_the_agent_sees_it(config, atari) if atari else None
+        player = Player(config, learnt, N, seed, device, tracks=False, env=env)
     skill = config.method_row.skill if config.method_row.one_skill_per_game else None
     try:
         player.begin()
         while owed.any():
             player.step(greedy)
+            if visited:
+                visited.look()
             for episode in player.finished:
+                seen = visited.close(episode.env) if visited else None
                 if owed[episode.env]:
                     owed[episode.env] -= 1
                     codes = player.field(skill) if skill else None
-                    games.append(Game(**vars(episode), skill=None if codes is None else int(codes[episode.env])))
+                    code = None if codes is None else int(codes[episode.env])
+                    games.append(Game(**vars(episode), skill=code, rooms=seen))
             progress(len(games), episodes)
     finally:
         player.env.close()

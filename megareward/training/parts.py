@@ -29,6 +29,10 @@ def make_game(config: TrainConfig, n_envs: int, device: torch.device, *, in_grou
     """The game that the config names, with camera stabilisation and noise if the config asks for them."""
     hide = config.hides_score
     env = make_env(config.game, n_envs, config.env, hide_score=hide, device=device, in_groups=in_groups)
+    return as_the_agent_sees_it(config, env)
+
+
+def as_the_agent_sees_it(config: TrainConfig, env: BatchedEnv) -> BatchedEnv:
     env = Stabilised(env, config.stabilise) if config.stabilise else env
     return NoisyScreen(env, config.noise) if config.noise.on else env
 

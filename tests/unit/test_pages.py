@@ -325,6 +325,7 @@ ROWS = {
     "mega-reward": "mega",
     "curiosity": "curiosity",
     "rnd": "rnd",
+    "empowerment": "emp",
     "survival alone": "alive",
     "random play": "random",
     "PPO on the score": "extrinsic",

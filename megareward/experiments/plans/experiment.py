@@ -56,6 +56,8 @@ class Experiment:
     """Rows whose scores are 0 and 1 of a second table, in which games can be averaged."""
     whole_games: int = 0
     """Games that each run plays after training, with its final policy; the record holds their scores."""
+    metrics: tuple[str, ...] = ()
+    """Metrics of which the records hold a curve, and the table the end."""
 
     def normalised(self, scores: Mapping[tuple[str, str], list[float]]) -> dict[str, dict[str, list[float]]]:
         """Scores by row and column, rescaled so that the means of the two rows `between`, taken as exact, are 0 and 1.

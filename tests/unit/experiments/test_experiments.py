@@ -522,6 +522,24 @@ def test_whole_games_have_a_table_of_their_own_seed_by_seed(tmp_path):
     assert "whole games |" not in other
 
 
+def test_rooms_and_metrics_are_in_the_table(tmp_path):
+    experiment = replace(MINI, rows={"rnd": MINI.rows["rnd"], "mega": MINI.rows["mega"]}, seeds=1, whole_games=2)
+    experiment = replace(experiment, metrics=("g-rnd/novelty_inside", "g-rnd/novelty_outside"))
+    [cell, *_] = (cell for cell in experiment.cells() if (cell.row, cell.column) == ("rnd", "mini-pong"))
+    own = {"frames": 9, "seed": 1, "greedy": False, "scores": [1.0, 1.0], "cut": 0, "rooms": [[1], [1, 4]]}
+    curves = {"g-rnd/novelty_inside": [[1, 0.5], [2, 0.25], [3, 0.125]]}
+    record = replace(record_of_config(to_dict(cell.config), score=1.0), evaluations=[own], metrics=curves)
+    record.write(runner.record_path(tmp_path, cell))
+    found = markdown(experiment, experiment.cells(), tmp_path).splitlines()
+    gaps = " - |" * (len(experiment.columns) - 1)
+    assert f"| rnd | 1.0 +- 0.0, 1.5 rooms (2 in all) |{gaps}" in found
+    assert any(line.endswith("how many were visited in all games together.") for line in found)
+    start = found.index(f"| mini-games, g-rnd/novelty_inside | {' | '.join(experiment.columns)} |")
+    assert found[start + 2] == f"| rnd | 0.5 > 0.25 > 0.125 |{gaps}"
+    assert found[start + 3] == ""
+    assert not any("novelty_outside" in line for line in found)
+
+
 def test_the_table_says_how_many_seeds_were_asked_for(tmp_path, capsys):
     words = ["--table", "--frames", "6k", "--results", str(tmp_path)]
     assert main(["experiment", "death", *words]) == 0

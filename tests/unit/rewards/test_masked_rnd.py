@@ -110,3 +110,17 @@ def test_what_a_cell_usually_has_is_saved(method):
     one.update(with_map(method))
     two.load_state_dict(one.state_dict())
     assert torch.equal(one.shown(with_map(method, 1)), two.shown(with_map(method, 1)))
+
+
+@every_kind
+def test_novelty_is_told_apart_inside_and_outside_of_the_mask(method):
+    reward = built(method)
+    reward.update(with_map(method))
+    recorded = with_map(method, seed=1)
+    frames, shown = recorded.frames[1:].flatten(0, 1), reward.shown(recorded).flatten(0, 1)
+    found = reward.novelty(frames, shown)
+    assert found["novelty_inside"].item() == pytest.approx(reward.compute(recorded).mean().item(), rel=1e-5)
+    swapped = reward.novelty(frames, ~shown)
+    assert torch.equal(swapped["novelty_inside"], found["novelty_outside"])
+    assert not torch.equal(found["novelty_inside"], found["novelty_outside"])
+    assert found.keys() < reward.update(recorded).keys()

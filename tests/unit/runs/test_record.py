@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from megareward.cli import main
 from megareward.errors import RunError, UsageError
-from megareward.runs.record import RECORD_VERSION, Record, read_records
+from megareward.runs.record import RECORD_VERSION, Record, read_records, thinned
 from tests.unit.records import make_record
 from tests.unit.test_imports import BLOCKED, run_python
 
@@ -37,6 +38,22 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
     again = Record.read(tmp_path / "new" / "record.json")
     assert replace(again, config=record.config) == record  # JSON has lists where a config has tuples
     assert "audit" not in json.loads(make_record().write(tmp_path / "plain.json").read_text())
+
+
+def test_the_curve_of_a_metric_is_made_of_means_and_of_what_the_run_has(tmp_path):
+    rows = [{"frames": 10 * n, "late": float(n)} for n in range(1, 101)]
+    assert thinned([]) == []
+    assert thinned([[row["frames"], row["late"]] for row in rows[:3]]) == [[10, 1.0], [20, 2.0], [30, 3.0]]
+    points = thinned([[row["frames"], row["late"]] for row in rows])
+    assert len(points) == 20
+    assert (points[0], points[-1]) == ([50, 3.0], [1000, 98.0])
+    run = tmp_path / "run"
+    words = ["train", "g-rnd", "--game", "mini-pong", "--preset", "debug", "--out", str(run), "--no-tensorboard"]
+    assert main(words) == 0
+    record = Record.of_run(run).with_metrics(run, ("g-rnd/novelty_inside", "a-rnd/novelty_inside"))
+    assert record.metrics.keys() == {"g-rnd/novelty_inside"}
+    assert Record.read(record.write(tmp_path / "record.json")).metrics == record.metrics
+    assert Record.of_run(run).with_metrics(run, ("a-rnd/novelty_inside",)).metrics is None
 
 
 def test_a_record_without_a_version_is_of_version_1_and_stays_so(tmp_path):
