@@ -94,7 +94,7 @@ def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell]
     if not found:
         return []
     return [
-        *seed_by_seed(experiment, f"{experiment.name}, whole games", rows, found),
+        *words_by_place(experiment, f"{experiment.name}, whole games", rows, found),
         "",
         f"{experiment.whole_games} games after training, each of which counts however long it is: mean and standard "
         "error over the games, seed by seed. Cut: games that were stopped at the limit of frames, and count with what "
@@ -103,10 +103,10 @@ def whole_games_lines(experiment: Experiment, rows: list[str], cells: list[Cell]
     ]
 
 
-def seed_by_seed(
+def words_by_place(
     experiment: Experiment, head: str, rows: list[str], found: Mapping[tuple[str, str], list[str]]
 ) -> list[str]:
-    """A table with the words of every seed."""
+    """A table of words, of which a place may have several."""
     columns = list(experiment.columns)
     return [
         f"| {head} | {' | '.join(columns)} |",
@@ -119,20 +119,20 @@ def seed_by_seed(
 
 
 def metrics_lines(experiment: Experiment, rows: list[str], cells: list[Cell], results: Path) -> list[str]:
-    """How the metrics that the experiment names went, early and at the end, seed by seed."""
+    """The metrics that the experiment names, at the beginning, in the middle and at the end: means over the seeds."""
+    records = {(cell.row, cell.column, cell.config.seed): record_of(results, cell) for cell in cells}
     lines: list[str] = []
     for name in experiment.metrics:
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for cell in cells:
-            record = record_of(results, cell)
+        curves: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
+        for (row, column, _), record in records.items():
             if record and (points := (record.metrics or {}).get(name)):
-                middle = points[(len(points) - 1) // 2]
-                found[cell.row, cell.column].append(" > ".join(f"{y:.3g}" for _, y in (points[0], middle, points[-1])))
-        if found:
-            having = [row for row in rows if any(place[0] == row for place in found)]
-            lines += [*seed_by_seed(experiment, f"{experiment.name}, {name}", having, found), ""]
+                curves[row, column].append([points[n][1] for n in (0, (len(points) - 1) // 2, -1)])
+        having = [row for row in rows if any(place[0] == row for place in curves)]
+        if having:
+            found = {place: [" > ".join(f"{y:.3g}" for y in np.mean(own, axis=0))] for place, own in curves.items()}
+            lines += [*words_by_place(experiment, f"{experiment.name}, {name}", having, found), ""]
     if lines:
-        lines += ["Metrics at the beginning, in the middle and at the end of training.", ""]
+        lines += ["At the beginning, in the middle and at the end of training, means over the seeds.", ""]
     return lines
 
 

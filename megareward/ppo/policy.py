@@ -119,7 +119,7 @@ class Policy(nn.Module):
             x = convolve_blocks(first, stack, channels, dtype, self.normaliser)
         else:
             seen = stack.contiguous(memory_format=torch.channels_last)  # while these are still bytes
-            x = seen.to(dtype).div_(255.0) if self.normaliser is None else self.normaliser(seen).to(dtype)
+            x = seen.to(dtype) / 255.0 if self.normaliser is None else self.normaliser(seen).to(dtype)
             x = x if channels is None else torch.cat([x, channels.to(dtype)], dim=1)  # (B, C+E, px_h, px_w)
             x = first(x.contiguous(memory_format=torch.channels_last))
         for layer in rest:
