@@ -386,6 +386,7 @@ def learning_to_drive() -> list[str]:
         "mega, untrained maps": ("atari-forms/mega-untrained-maps", (0,)),
         "alive": ("death-atari/alive", (0, 1)),
         "rnd": ("death-atari/rnd", (0,)),
+        "emp": ("play/emp", (0,)),
         "count": ("play/count", (0,)),
         "released": ("presets/released", (0,)),
     }
