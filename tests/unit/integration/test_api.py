@@ -358,7 +358,7 @@ def test_any_spaces_give_a_reward_of_the_right_shape_or_a_sentence(both, method,
         reward.watch(now, chosen, np.zeros(n_envs), flags, ~flags & False, following)
         now = np.stack([space.sample() for _ in range(n_envs)]) if t == 1 else following
     assert reward.compute().shape == (n_steps, n_envs)
-    too_short = method == "emp" and n_steps < 3  # it needs four frames in a row; the third step follows a reset
+    too_short = method == "emp" and n_steps < 3  # it needs four rows; the third step brings one more, for the reset
     with pytest.raises(UsageError, match="it holds no sequence to learn from") if too_short else nullcontext():
         assert all(np.isfinite(number) for number in reward.update().values())
 
