@@ -76,6 +76,7 @@ class Job:
     """Folder of its record."""
     whole_games: int = 0
     metrics: tuple[str, ...] = ()
+    """Metrics of which the record keeps a curve, if the run has them."""
     audit: tuple[str, ...] | None = None
     """Options of `megareward audit`; None: it is not audited."""
     truth: Path | None = None
